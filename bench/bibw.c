@@ -1,0 +1,51 @@
+/* Bi-directional bandwidth: both ranks send and receive a window of messages at the same time; the result counts the
+ * bytes of both directions. Every message of a window has a buffer of its own. */
+#include "bench.h"
+
+enum { WINDOW = 4 };
+
+struct exchange {
+    char *outgoing;
+    char *incoming;
+    int size;
+};
+
+static void both_ways(const struct bench *bench, long iterations, void *context)
+{
+    struct exchange *exchange = context;
+    const int peer = 1 - bench->rank;
+    MPI_Request requests[2 * WINDOW];
+    for (long i = 0; i < iterations; i++) {
+        for (int slot = 0; slot < WINDOW; slot++)
+            MPI_Irecv(exchange->incoming + (size_t) slot * (size_t) exchange->size, exchange->size, MPI_CHAR, peer, 0,
+                      MPI_COMM_WORLD, &requests[slot]);
+        for (int slot = 0; slot < WINDOW; slot++)
+            MPI_Isend(exchange->outgoing + (size_t) slot * (size_t) exchange->size, exchange->size, MPI_CHAR, peer, 0,
+                      MPI_COMM_WORLD, &requests[WINDOW + slot]);
+        MPI_Waitall(2 * WINDOW, requests, MPI_STATUSES_IGNORE);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct bench bench;
+    bench_init(&bench, "bibw", "4096,65536,262144,1048576,4194304", 2, 2, &argc, &argv);
+    const size_t room = bench_largest(&bench) * WINDOW;
+    struct exchange exchange = { bench_buffer(&bench, room), bench_buffer(&bench, room), 0 };
+
+    for (int i = 0; i < bench.size_count; i++) {
+        const size_t size = bench.sizes[i], bytes = size * WINDOW;
+        exchange.size = (int) size;
+        bench_fill(exchange.outgoing, bytes, (unsigned) bench.rank);
+        memset(exchange.incoming, 0, bytes);
+        both_ways(&bench, 1, &exchange);
+        bench_verify(&bench, exchange.incoming, bytes, (unsigned) (1 - bench.rank));
+
+        const double seconds = bench_measure(&bench, both_ways, &exchange, BENCH_TIME_OF_SLOWEST);
+        bench_emit(&bench, "bandwidth", size, 2.0 * (double) bytes / seconds * 1e-9, "GB/s");
+    }
+    free(exchange.outgoing);
+    free(exchange.incoming);
+    MPI_Finalize();
+    return 0;
+}

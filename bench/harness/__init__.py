@@ -1,0 +1,1 @@
+"""The parts of bench/run, one file a mechanism. Python's standard library only."""

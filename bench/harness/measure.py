@@ -1,0 +1,123 @@
+"""Runs all jobs, all repetitions. Inside a job the MPIs take turns, so that what disturbs one disturbs the others too.
+
+On a machine that others use as well, a run is disturbed: its figures say more about the neighbours. How much CPU time
+others took is known for every run (all CPU time of the cores in use less that of our own processes). A job in which others
+took more than DISTURBED is run again, all MPIs of it, as long as there is patience left."""
+
+import os
+import sys
+import time
+
+from . import launch, machine
+
+DISTURBED = 0.05            # of the cores in use
+TOO_DISTURBED = 0.25        # of the runs: then the figures are not worth keeping
+
+
+class Progress:
+    """One line that is rewritten on a terminal; one line per repetition elsewhere."""
+
+    def __init__(self, total):
+        self._total = total
+        self._done = 0
+        self._start = time.monotonic()
+        self._terminal = sys.stderr.isatty()
+
+    def _elapsed(self):
+        seconds = int(time.monotonic() - self._start)
+        return f"{seconds // 60}:{seconds % 60:02d}"
+
+    def show(self, text):
+        if self._terminal:
+            print(f"\r\033[K[{self._done}/{self._total} {self._elapsed()}] {text}", end="", file=sys.stderr, flush=True)
+
+    def done(self):
+        self._done += 1
+
+    def say(self, text):
+        print(("\r\033[K" if self._terminal else "") + text, file=sys.stderr, flush=True)
+
+    def repetition(self, number, count):
+        if not self._terminal:
+            self.say(f"[{self._done}/{self._total} {self._elapsed()}] repetition {number} of {count}")
+
+    def finish(self):
+        self.say(f"{self._done} jobs in {self._elapsed()} min.")
+
+
+class Measurement:
+    """After run(): `runs` has every result, `failures` every job that failed, `disturbances` the share of the cores that
+    others took during each run that counts."""
+
+    def __init__(self, mpis, jobs, binaries, cores, repetitions, limit, patience):
+        self._mpis, self._jobs, self._binaries = mpis, jobs, binaries
+        self._cores, self._repetitions, self._limit = cores, repetitions, limit
+        self._patience = float(patience)        # seconds left for waiting and for running again
+        self._progress = Progress(repetitions * len(jobs))
+        self._given_up = set()
+        self.runs, self.failures, self.disturbances = [], [], []
+
+    def run(self):
+        for repetition in range(self._repetitions):
+            self._progress.repetition(repetition + 1, self._repetitions)
+            for job in self._jobs:
+                title = f"repetition {repetition + 1} of {self._repetitions}: {job}"
+                self._await_quiet(title)
+                results, shares = self._turns(job, repetition, title)
+                while shares and max(shares) > DISTURBED and self._patience > 0:
+                    self._await_quiet(title)
+                    start = time.monotonic()
+                    again, again_shares = self._turns(job, repetition, title + " (again: it was disturbed)")
+                    self._patience -= time.monotonic() - start
+                    if not again_shares or max(again_shares) < max(shares):
+                        results, shares = again, again_shares
+                self.runs += results
+                self.disturbances += shares
+                self._progress.done()
+        self._progress.finish()
+
+    def disturbed(self):
+        """The share of runs in which others took more than DISTURBED."""
+        return sum(share > DISTURBED for share in self.disturbances) / max(1, len(self.disturbances))
+
+    def _await_quiet(self, title):
+        while self._patience > 0:
+            start = time.monotonic()
+            if machine.foreign_load(0.3) <= DISTURBED:
+                return
+            self._progress.show(title + " (waiting for a quiet machine)")
+            self._patience -= time.monotonic() - start
+
+    def _turns(self, job, repetition, title):
+        """One job, each MPI once: the results, and what others took of the cores during each run."""
+        results, shares = [], []
+        for mpi in self._mpis if job.ranks else [None]:
+            name = mpi.name if mpi else "machine"
+            if (name, job) in self._given_up:
+                continue
+            self._progress.show(title + (f", {mpi.title}" if mpi else ""))
+            program = os.path.join(self._binaries, *([mpi.name] if mpi else []), job.program)
+            command = (mpi.launch(job.ranks, self._cores) if mpi else []) + [program, *job.arguments]
+            usage = machine.Usage()
+            try:
+                lines, seconds = launch.run(command, self._limit)
+            except launch.JobFailure as failure:
+                lines, seconds = failure.results, None
+                self.failures.append({"mpi": name, "job": str(job), "repetition": repetition, "reason": str(failure),
+                                      "messages": failure.messages})
+                self._given_up.add((name, job))
+                self._progress.say(f"{job}, {name}: {failure}; it is not tried again in this run.")
+                for message in failure.messages.splitlines()[:5]:
+                    self._progress.say("    " + message)
+            shares.append(usage.foreign_share())
+            if job.program == "init" and seconds is not None:
+                lines.append({"bench": "init", "metric": "job", "size": 0, "ranks": job.ranks, "value": seconds * 1e3,
+                              "unit": "ms"})
+            for line in lines:
+                if "library" in line and mpi:
+                    mpi.library = line["library"]
+                elif "skipped" in line and repetition == 0:
+                    self._progress.say(f"{line['bench']} {line['metric']} skipped: {line['skipped']}.")
+                elif "value" in line:
+                    results.append({"mpi": name, "repetition": repetition, **line, "foreign_share": round(shares[-1], 3)})
+        return results, shares

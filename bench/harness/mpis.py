@@ -1,0 +1,73 @@
+"""The MPIs under comparison: how each compiles a program and starts a job."""
+
+import os
+import shutil
+import subprocess
+
+
+class BuildError(Exception):
+    """A program could not be compiled; the message is a sentence for the user."""
+
+
+class Mpi:
+    def __init__(self, name, title, compiler, launcher, package):
+        self.name = name
+        self.title = title
+        self.compiler = compiler
+        self.launcher = launcher
+        self.package = package
+        self.library = None         # what MPI_Get_library_version says, once a program has run
+
+    def missing(self):
+        """The commands of this MPI that are not there."""
+        return [command for command in (self.compiler, self.launcher) if shutil.which(command) is None]
+
+    def launch(self, ranks, cores):
+        """The command line, up to the program, that starts `ranks` ranks. No binding is asked of any MPI."""
+        return [self.launcher, "-n", str(ranks)]
+
+    def version(self):
+        """Version and device, without the paths of the machine it was built on."""
+        if not self.library:
+            return "unknown"
+        lines = [line.strip() for line in self.library.splitlines()]
+        wanted = [line for line in lines if line.startswith(("MPICH Version", "MPICH Device", "Open MPI"))]
+        return ", ".join((wanted or lines[:1])).replace("\t", " ").split(", package")[0]
+
+
+class OpenMpi(Mpi):
+    def launch(self, ranks, cores):
+        command = super().launch(ranks, cores)
+        if os.geteuid() == 0:
+            command.append("--allow-run-as-root")
+        if ranks > cores:
+            # Tell it the number of cores, so that it knows that it is oversubscribed and yields.
+            command += ["--host", f"localhost:{cores}", "--oversubscribe"]
+        return command
+
+
+def ours(prefix):
+    return Mpi("ours", "MPICH-Composite", os.path.join(prefix, "bin", "mpicc"), os.path.join(prefix, "bin", "mpiexec"), None)
+
+
+def peers():
+    return [Mpi("mpich", "Debian's MPICH", "mpicc.mpich", "mpiexec.mpich", "mpich and libmpich-dev"),
+            OpenMpi("openmpi", "Debian's Open MPI", "mpicc.openmpi", "mpiexec.openmpi", "openmpi-bin and libopenmpi-dev")]
+
+
+def compile_program(command, source, target):
+    """Always compiles: it takes a fraction of a second, and an MPI reinstalled under the same name must not go unnoticed."""
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    full = command + ["-O2", "-o", target, source]
+    try:
+        result = subprocess.run(full, capture_output=True, text=True, timeout=120)
+    except OSError as error:
+        raise BuildError(f"'{command[0]}' cannot be run: {error.strerror}.") from error
+    except subprocess.TimeoutExpired as error:
+        raise BuildError(f"'{' '.join(full)}' did not end within 120 s.") from error
+    if result.returncode != 0:
+        log = target + ".log"
+        with open(log, "w") as file:
+            file.write(" ".join(full) + "\n" + result.stdout + result.stderr)
+        raise BuildError(f"'{command[0]}' could not compile {os.path.basename(source)}; its messages are in "
+                         f"{os.path.relpath(log)}.")

@@ -1,0 +1,84 @@
+/* MPI_Init: how long it takes (the slowest rank), and what memory a rank has afterwards (the mean over the ranks), once
+ * after the first barrier and once after every pair of ranks has talked. RSS counts a shared page fully in every rank, PSS
+ * divides it among them, HWM is the highest RSS so far. Also says which library it runs on. */
+#include "bench.h"
+
+/* A field of /proc/self/status or smaps_rollup, in KiB; -1 when this kernel does not have it. */
+static double proc_kib(const char *file, const char *field)
+{
+    FILE *stream = fopen(file, "r");
+    char line[256];
+    double kib = -1;
+    if (stream == NULL)
+        return kib;
+    while (fgets(line, sizeof line, stream) != NULL)
+        if (strncmp(line, field, strlen(field)) == 0) {
+            kib = atof(line + strlen(field));
+            break;
+        }
+    fclose(stream);
+    return kib;
+}
+
+static void emit_memory(const struct bench *bench, const char *metric, const char *file, const char *field)
+{
+    MPI_Barrier(MPI_COMM_WORLD);        /* all ranks are alive and in the same place: PSS depends on it */
+    double mine = proc_kib(file, field), least, sum;
+    MPI_Allreduce(&mine, &least, 1, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
+    MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    if (least >= 0)
+        bench_emit(bench, metric, 0, sum / bench->ranks, "KiB");
+}
+
+static void emit_library(const struct bench *bench)
+{
+    char library[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    MPI_Get_library_version(library, &length);
+    if (bench->rank != 0)
+        return;
+    printf("{\"bench\": \"%s\", \"library\": \"", bench->name);
+    for (const char *c = library; *c != '\0'; c++)
+        if (*c == '\n')
+            printf("\\n");
+        else if (*c == '"' || *c == '\\')
+            printf("\\%c", *c);
+        else if ((unsigned char) *c >= ' ')
+            putchar(*c);
+        else
+            putchar(' ');
+    printf("\"}\n");
+}
+
+int main(int argc, char **argv)
+{
+    struct bench bench;
+    bench_arguments(&bench, "init", "", argc, argv);
+    const double start = bench_now();
+    MPI_Init(&argc, &argv);
+    double mine = bench_now() - start, slowest;
+    bench_ranks(&bench, 1, 4096);
+    emit_library(&bench);
+
+    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    bench_emit(&bench, "init", 0, slowest * 1e3, "ms");
+    emit_memory(&bench, "rss", "/proc/self/status", "VmRSS:");
+    emit_memory(&bench, "pss", "/proc/self/smaps_rollup", "Pss:");
+
+    int *outgoing = calloc((size_t) bench.ranks, sizeof(int)), *incoming = calloc((size_t) bench.ranks, sizeof(int));
+    if (outgoing == NULL || incoming == NULL)
+        bench_fail(&bench, "out of memory");
+    /* Pair by pair, because a collective may route around most pairs. */
+    for (int distance = 1; distance < bench.ranks; distance++) {
+        const int to = (bench.rank + distance) % bench.ranks, from = (bench.rank - distance + bench.ranks) % bench.ranks;
+        MPI_Sendrecv(&outgoing[to], 1, MPI_INT, to, 0, &incoming[from], 1, MPI_INT, from, 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+    }
+    free(outgoing);
+    free(incoming);
+    emit_memory(&bench, "rss_all_pairs", "/proc/self/status", "VmRSS:");
+    emit_memory(&bench, "pss_all_pairs", "/proc/self/smaps_rollup", "Pss:");
+    emit_memory(&bench, "hwm", "/proc/self/status", "VmHWM:");
+    MPI_Finalize();
+    return 0;
+}

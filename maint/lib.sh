@@ -1,0 +1,114 @@
+# Shell functions shared by maint/demo and maint/check: long steps with progress, and the way from a fresh clone to an
+# installed MPI. Sourced by bash, in the top directory, after `set -u`.
+
+build=$PWD/_build
+logs=$build/log
+jobs=$(nproc)
+
+fail() {
+    echo "$(basename "$0"): $*" >&2
+    exit 1
+}
+
+clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
+
+# progress NAME SECONDS TOTAL PATTERN LOG: what runs, how far it is, how long so far. Where no pattern tells how far, the
+# last line of the log does.
+progress() {
+    local how_far count
+    if [ -n "$4" ]; then
+        count=$(grep -cE "$4" "$5")
+        how_far="$count of about $3"
+        if [ "$count" -ge "$3" ]; then how_far=$count; fi
+    else
+        how_far=$(tail -n 1 "$5" | tr -d '\r' | cut -c1-60)
+    fi
+    printf '  %-28s %6s  %s' "$1" "$(clock "$2")" "$how_far"
+}
+
+# step NAME LIMIT TOTAL PATTERN COMMAND...: runs COMMAND for at most LIMIT seconds, with all output in NAME's log and one line
+# of progress on the screen: rewritten on a terminal, a new one now and then elsewhere. Each line of the log that matches
+# PATTERN counts as one of about TOTAL pieces of work. Returns the status of COMMAND.
+step() {
+    local name=$1 limit=$2 total=$3 pattern=$4 log=$logs/${1//[ \/]/-}.log start=$SECONDS next=20 pid status=0
+    shift 4
+    mkdir -p "$logs" || fail "cannot make the directory $logs"
+    : >"$log" || fail "cannot write $log"
+    timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null &
+    pid=$!
+    # timeout has a process group of its own, so an interrupt of ours must be handed on.
+    trap 'kill -TERM $pid 2>/dev/null; wait $pid 2>/dev/null; exit 130' INT TERM HUP
+    while kill -0 $pid 2>/dev/null; do
+        if [ -t 1 ]; then
+            printf '\r%s\033[K' "$(progress "$name" $((SECONDS - start)) "$total" "$pattern" "$log")"
+        elif [ $((SECONDS - start)) -ge $next ]; then
+            progress "$name" $((SECONDS - start)) "$total" "$pattern" "$log"
+            echo
+            next=$((next + 20))
+        fi
+        sleep 0.3
+    done
+    wait $pid || status=$?
+    trap - INT TERM HUP
+    step_line=$(printf '  %-28s %6s ' "$name" "$(clock $((SECONDS - start)))")
+    [ ! -t 1 ] || printf '\r\033[K'
+    step_log=$log
+    return $status
+}
+
+# must_step ...: a step without which there is no going on.
+must_step() {
+    local status=0
+    step "$@" || status=$?
+    if [ $status -eq 0 ]; then
+        echo "$step_line  done"
+        return
+    fi
+    echo "$step_line  failed"
+    echo "The last lines of $step_log:" >&2
+    tail -n 15 "$step_log" | sed 's/^/    /' >&2
+    [ $status -ne 124 ] || echo "It was stopped after its time limit of $2 seconds." >&2
+    [ "$(df -Pm "$build" | awk 'NR == 2 { print $4 }')" -ge 50 ] || echo "The disk of $build is full." >&2
+    fail "the step '$1' failed; all of its output is in $step_log"
+}
+
+# install_packages GROUP...: what is missing of these groups of maint/requirements, with apt.
+install_packages() {
+    local packages
+    packages=$(maint/missing --packages "$@" | sort -u | tr '\n' ' ')
+    packages=${packages% }
+    [ -n "$packages" ] || return 0
+    maint/missing "$@" | sed 's/^/  /'
+    if ! command -v apt-get >/dev/null; then
+        fail "there is no apt-get here: install what the lines above name, then run this again."
+    elif [ "$(id -u)" -ne 0 ]; then
+        fail "please run: sudo apt-get install $packages; then run this again."
+    fi
+    echo "  installing with apt: $packages"
+    export DEBIAN_FRONTEND=noninteractive
+    # The lists of a fresh machine or container are empty or old; when they cannot be read, installing will say so.
+    step "update package lists" 600 0 "" apt-get -q update || true
+    # shellcheck disable=SC2086
+    must_step "install packages" 1800 0 "" apt-get -q -y --no-install-recommends install $packages
+}
+
+# The way from a clone to an installed MPI. Each step that has been done before takes no time.
+set_up() {
+    install_packages "$@"
+    if [ ! -f configure ] || [ configure.ac -nt configure ] || [ Makefile.am -nt Makefile.in ]; then
+        must_step "make configure" 300 0 "" autoreconf -i
+    fi
+    if [ ! -f "$build/Makefile" ] || [ configure -nt "$build/config.status" ]; then
+        must_step "configure" 600 0 "" ./configure
+    fi
+    local make="make -C $build --no-print-directory -j$jobs"
+    must_step "fetch MPICH" 1800 0 "" $make stamp/source
+    must_step "graft and generate" 1200 0 "" $make stamp/autogen
+    must_step "configure MPICH" 1200 1480 '^checking ' $make stamp/configure
+    # How many files there are is known for a whole build only.
+    local files=0
+    [ -e "$build/mpich/lib/libmpi.la" ] || files=2000
+    must_step "build" 7200 $files '^  (CC|CXX|FC|F77|MOD|GEN|CCLD|CXXLD|F77LD|FCLD) ' $make all
+    must_step "install" 600 0 "" $make install
+    prefix=$(sed -n 's/^prefix = //p' "$build/Makefile")
+}

@@ -1,0 +1,47 @@
+// How a rank waits: it polls for a short while, then gives its core away between polls, then sleeps until a sender rings.
+//
+// Promise: a pure decision, the same for the same inputs. `action(idle_polls)` is asked after every poll that found nothing;
+// the caller does what it says and starts again at 0 when a poll found something.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace pm {
+
+enum class WaitAction { poll, yield, sleep };
+
+enum class WaitMode {
+    automatic,  // by the number of ranks and cores
+    spin,       // never give the core away: for dedicated cores
+    yield,      // never sleep
+    sleep,      // sleep almost at once: for ranks that mostly compute elsewhere
+};
+
+struct WaitPlan {
+    std::uint32_t polls;   // before the first yield
+    std::uint32_t yields;  // before the first sleep
+
+    WaitAction action(std::uint32_t idle_polls) const
+    {
+        if (idle_polls < polls)
+            return WaitAction::poll;
+        return idle_polls - polls < yields ? WaitAction::yield : WaitAction::sleep;
+    }
+};
+
+// "auto", "spin", "yield" or "sleep".
+Result<WaitMode> parse_wait_mode(std::string_view text);
+
+// `ranks` of this host share `cores`.
+WaitPlan make_wait_plan(WaitMode mode, int ranks, int cores);
+
+// True when not every rank of the host has a core of its own.
+inline bool oversubscribed(int ranks, int cores)
+{
+    return ranks > cores;
+}
+
+}  // namespace pm

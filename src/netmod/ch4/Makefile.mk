@@ -1,0 +1,16 @@
+if BUILD_CH4_NETMOD_COMPOSITE
+
+AM_CPPFLAGS += -I@pm_core_include@
+
+mpi_core_sources += src/mpid/ch4/netmod/composite/func_table.c \
+                    src/mpid/ch4/netmod/composite/composite_cvars.c \
+                    src/mpid/ch4/netmod/composite/composite_hooks.c \
+                    src/mpid/ch4/netmod/composite/composite_init.c \
+                    src/mpid/ch4/netmod/composite/composite_spawn.c \
+                    src/mpid/ch4/netmod/composite/composite_upcalls.c
+
+errnames_txt_files += src/mpid/ch4/netmod/composite/errnames.txt
+
+pmpi_convenience_libs += @pm_core_lib@
+
+endif

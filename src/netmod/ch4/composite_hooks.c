@@ -1,0 +1,95 @@
+/* Hooks of objects about which this netmod keeps nothing, and calls that MPICH's generic code serves as they are. */
+#include "mpidimpl.h"
+#include "composite_impl.h"
+
+#define NOTHING_TO_DO(name, ...) \
+    int MPIDI_COMPOSITE_##name(__VA_ARGS__) \
+    { \
+        return MPI_SUCCESS; \
+    }
+
+NOTHING_TO_DO(comm_set_hints, MPIR_Comm * comm, MPIR_Info * info)
+NOTHING_TO_DO(mpi_comm_commit_pre_hook, MPIR_Comm * comm)
+NOTHING_TO_DO(mpi_comm_commit_post_hook, MPIR_Comm * comm)
+NOTHING_TO_DO(mpi_comm_free_hook, MPIR_Comm * comm)
+NOTHING_TO_DO(mpi_win_create_hook, MPIR_Win * win)
+NOTHING_TO_DO(mpi_win_allocate_hook, MPIR_Win * win)
+NOTHING_TO_DO(mpi_win_allocate_shared_hook, MPIR_Win * win)
+NOTHING_TO_DO(mpi_win_create_dynamic_hook, MPIR_Win * win)
+NOTHING_TO_DO(mpi_win_attach_hook, MPIR_Win * win, void *base, MPI_Aint size)
+NOTHING_TO_DO(mpi_win_detach_hook, MPIR_Win * win, const void *base)
+NOTHING_TO_DO(mpi_win_free_hook, MPIR_Win * win)
+NOTHING_TO_DO(mpi_type_commit_hook, MPIR_Datatype * type)
+NOTHING_TO_DO(mpi_type_free_hook, MPIR_Datatype * type)
+NOTHING_TO_DO(mpi_op_commit_hook, MPIR_Op * op)
+NOTHING_TO_DO(mpi_op_free_hook, MPIR_Op * op)
+
+void *MPIDI_COMPOSITE_mpi_alloc_mem(MPI_Aint size, MPIR_Info * info)
+{
+    return MPIDIG_mpi_alloc_mem(size, info);
+}
+
+int MPIDI_COMPOSITE_mpi_free_mem(void *ptr)
+{
+    return MPIDIG_mpi_free_mem(ptr);
+}
+
+int MPIDI_COMPOSITE_mpi_psend_init(const void *buf, int partitions, MPI_Aint count, MPI_Datatype datatype, int rank, int tag,
+                                   MPIR_Comm * comm, MPIR_Info * info, MPIDI_av_entry_t * av, MPIR_Request ** request)
+{
+    return MPIDIG_mpi_psend_init(buf, partitions, count, datatype, rank, tag, comm, info, request);
+}
+
+int MPIDI_COMPOSITE_mpi_precv_init(void *buf, int partitions, MPI_Aint count, MPI_Datatype datatype, int rank, int tag,
+                                   MPIR_Comm * comm, MPIR_Info * info, MPIDI_av_entry_t * av, MPIR_Request ** request)
+{
+    return MPIDIG_mpi_precv_init(buf, partitions, count, datatype, rank, tag, comm, info, request);
+}
+
+int MPIDI_COMPOSITE_mpi_win_set_info(MPIR_Win * win, MPIR_Info * info)
+{
+    return MPIDIG_mpi_win_set_info(win, info);
+}
+
+int MPIDI_COMPOSITE_mpi_win_get_info(MPIR_Win * win, MPIR_Info ** info)
+{
+    return MPIDIG_mpi_win_get_info(win, info);
+}
+
+int MPIDI_COMPOSITE_mpi_win_free(MPIR_Win ** win)
+{
+    return MPIDIG_mpi_win_free(win);
+}
+
+int MPIDI_COMPOSITE_mpi_win_create(void *base, MPI_Aint length, int disp_unit, MPIR_Info * info, MPIR_Comm * comm,
+                                   MPIR_Win ** win)
+{
+    return MPIDIG_mpi_win_create(base, length, disp_unit, info, comm, win);
+}
+
+int MPIDI_COMPOSITE_mpi_win_attach(MPIR_Win * win, void *base, MPI_Aint size)
+{
+    return MPIDIG_mpi_win_attach(win, base, size);
+}
+
+int MPIDI_COMPOSITE_mpi_win_detach(MPIR_Win * win, const void *base)
+{
+    return MPIDIG_mpi_win_detach(win, base);
+}
+
+int MPIDI_COMPOSITE_mpi_win_allocate(MPI_Aint size, int disp_unit, MPIR_Info * info, MPIR_Comm * comm, void *baseptr,
+                                     MPIR_Win ** win)
+{
+    return MPIDIG_mpi_win_allocate(size, disp_unit, info, comm, baseptr, win);
+}
+
+int MPIDI_COMPOSITE_mpi_win_allocate_shared(MPI_Aint size, int disp_unit, MPIR_Info * info, MPIR_Comm * comm,
+                                            void **baseptr, MPIR_Win ** win)
+{
+    return MPIDIG_mpi_win_allocate_shared(size, disp_unit, info, comm, baseptr, win);
+}
+
+int MPIDI_COMPOSITE_mpi_win_create_dynamic(MPIR_Info * info, MPIR_Comm * comm, MPIR_Win ** win)
+{
+    return MPIDIG_mpi_win_create_dynamic(info, comm, win);
+}

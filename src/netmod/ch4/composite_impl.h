@@ -1,0 +1,43 @@
+#ifndef COMPOSITE_IMPL_H_INCLUDED
+#define COMPOSITE_IMPL_H_INCLUDED
+
+#include <mpidimpl.h>
+#include "mpidch4r.h"
+#include "ch4_impl.h"
+
+#define MPIDI_COMPOSITE_AV(av) ((av)->netmod.composite)
+#define MPIDI_COMPOSITE_AM_REQUEST(req) ((req)->dev.ch4.am.netmod_am.composite)
+
+/* Our own handlers and our rendezvous; the same numbers in every process. */
+typedef struct {
+    int handler_pulled;         /* the receiver has read a message from our memory */
+    int handler_dynamic;        /* greetings between processes that meet at run time */
+} MPIDI_COMPOSITE_global_t;
+extern MPIDI_COMPOSITE_global_t MPIDI_COMPOSITE_global;
+
+#define MPIDI_COMPOSITE_RNDV_PULL MPIDIG_RNDV_STATIC_MAX
+
+/* Where the core's words become an MPI error. */
+#define MPIDI_COMPOSITE_FAIL(mpi_errno) \
+    MPIR_ERR_SETANDJUMP1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s", pm_error_text())
+
+/* A message up to this size is sent without asking; an unexpected one is kept in a buffer of MPICH's, which bounds it. */
+#define MPIDI_COMPOSITE_EAGER_LIMIT MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE
+
+MPL_STATIC_INLINE_PREFIX pm_peer *MPIDI_COMPOSITE_peer(MPIR_Comm * comm, int rank)
+{
+    return MPIDI_COMPOSITE_AV(MPIDIU_comm_rank_to_av(comm, rank)).peer;
+}
+
+/* composite_upcalls.c */
+void MPIDI_COMPOSITE_pack(void *request, size_t offset, void *destination, size_t size);
+void *MPIDI_COMPOSITE_arrived(int tag, void *header, void *piece, size_t piece_size, size_t total);
+void MPIDI_COMPOSITE_more(void *request, void *piece, size_t piece_size);
+void MPIDI_COMPOSITE_sent(void *request);
+int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq);
+int MPIDI_COMPOSITE_pulled(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req);
+/* composite_spawn.c */
+int MPIDI_COMPOSITE_dynamic_arrived(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req);
+void MPIDI_COMPOSITE_dynamic_finalize(void);
+
+#endif

@@ -1,0 +1,108 @@
+/* Where messages of the core enter MPICH, and the receiver's side of the pull rendezvous. */
+#include "mpidimpl.h"
+#include "composite_impl.h"
+#include "composite_send.h"
+#include "mpidig_pt2pt_callbacks.h"
+
+void MPIDI_COMPOSITE_pack(void *request, size_t offset, void *destination, size_t size)
+{
+    MPIDI_COMPOSITE_am_request_t *send = &MPIDI_COMPOSITE_AM_REQUEST((MPIR_Request *) request);
+    MPI_Aint packed;
+
+    MPIR_Typerep_pack(send->buffer, send->count, send->datatype, offset, destination, size, &packed);
+    MPIR_Assert(packed == (MPI_Aint) size);
+}
+
+void *MPIDI_COMPOSITE_arrived(int tag, void *header, void *piece, size_t piece_size, size_t total)
+{
+    MPIR_Request *rreq = NULL;
+
+    if (likely(piece_size == total)) {
+        MPIDIG_global.target_msg_cbs[tag] (header, piece, total, 0, NULL);
+        return NULL;
+    }
+    MPIDIG_global.target_msg_cbs[tag] (header, NULL, total, MPIDIG_AM_ATTR__IS_ASYNC, &rreq);
+    if (rreq == NULL)
+        return NULL;
+    MPIDIG_recv_setup(rreq);
+    MPIDI_COMPOSITE_more(rreq, piece, piece_size);
+    return rreq;
+}
+
+void MPIDI_COMPOSITE_more(void *request, void *piece, size_t piece_size)
+{
+    MPIR_Request *rreq = request;
+
+    if (rreq != NULL && MPIDIG_recv_copy_seg(piece, piece_size, rreq))
+        MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
+}
+
+void MPIDI_COMPOSITE_sent(void *request)
+{
+    MPIR_Request *sreq = request;
+    MPI_Datatype datatype = MPIDI_COMPOSITE_AM_REQUEST(sreq).datatype;
+
+    if (datatype != MPI_DATATYPE_NULL)
+        MPIR_Datatype_release_if_not_builtin(datatype);
+    MPIDIG_global.origin_cbs[MPIDI_COMPOSITE_AM_REQUEST(sreq).handler_id] (sreq);
+}
+
+/* The receive for an announced message is known: copy it from the sender's memory, or ask for it when that fails. */
+int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq)
+{
+    int mpi_errno = MPI_SUCCESS;
+    int contiguous, pulled;
+    MPI_Aint true_lb;
+    size_t room;
+    MPIR_Datatype *type ATTRIBUTE((unused));
+    uint64_t address = *(uint64_t *) MPIDIG_REQUEST(rreq, rndv_hdr);
+    MPIDIG_rreq_async_t *incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
+    size_t size = incoming->in_data_sz;
+    int source = MPIDIG_REQUEST(rreq, u.recv.source);
+    MPIR_Request *sreq = MPIDIG_REQUEST(rreq, req->rreq.peer_req_ptr);
+    MPIR_Comm *comm = rreq->comm;
+    struct iovec piece;
+
+    MPIDI_Datatype_get_info(MPIDIG_REQUEST(rreq, count), MPIDIG_REQUEST(rreq, datatype), contiguous, room, type, true_lb);
+    if (contiguous) {
+        piece.iov_base = MPIR_get_contig_ptr(MPIDIG_REQUEST(rreq, buffer), true_lb);
+        piece.iov_len = MPL_MIN(size, room);
+        pulled = pm_pull(MPIDI_COMPOSITE_peer(comm, source), address, &piece, 1);
+        if (pulled == PM_OK)
+            MPIR_STATUS_SET_COUNT(rreq->status, piece.iov_len);
+    } else {
+        piece.iov_base = MPL_malloc(size, MPL_MEM_BUFFER);
+        piece.iov_len = size;
+        MPIR_ERR_CHKANDJUMP(piece.iov_base == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+        pulled = pm_pull(MPIDI_COMPOSITE_peer(comm, source), address, &piece, 1);
+        if (pulled == PM_OK)
+            MPIDIG_recv_copy(piece.iov_base, rreq);
+        MPL_free(piece.iov_base);
+    }
+    if (pulled != PM_OK)
+        return MPIDIG_do_cts(rreq);
+
+    MPIDIG_ssend_ack_msg_t done;
+    done.sreq_ptr = sreq;
+    mpi_errno = MPIDI_NM_am_send_hdr_reply(comm, source, MPIDI_COMPOSITE_global.handler_pulled, &done, sizeof done, 0, 0);
+    MPIR_ERR_CHECK(mpi_errno);
+    /* Completing may end the life of rreq, but our caller still looks into it. */
+    MPIR_Request_add_ref(rreq);
+    MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
+    MPIDI_CH4_REQUEST_FREE(rreq);
+
+  fn_exit:
+    return mpi_errno;
+  fn_fail:
+    goto fn_exit;
+}
+
+/* The receiver has our bytes. */
+int MPIDI_COMPOSITE_pulled(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req)
+{
+    MPIR_Request *sreq = ((MPIDIG_ssend_ack_msg_t *) am_hdr)->sreq_ptr;
+
+    MPIR_Datatype_release_if_not_builtin(MPIDIG_REQUEST(sreq, datatype));
+    MPID_Request_complete(sreq);
+    return MPI_SUCCESS;
+}

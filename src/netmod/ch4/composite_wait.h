@@ -1,0 +1,35 @@
+/* What a rank does when a round of progress brought nothing. Called by MPICH's wait loops (maint/graft-mpich). */
+#ifndef COMPOSITE_WAIT_H_INCLUDED
+#define COMPOSITE_WAIT_H_INCLUDED
+
+/* In MPI_Wait and everything built on it; `state` remembers how much had been completed before this round. Between that round
+ * and the sleep another thread may have completed what we wait for: look again once the doorbell is armed. */
+#define MPIDI_COMPOSITE_WAIT(state)                                                                            \
+    do {                                                                                                       \
+        if (pm_wait_step()) {                                                                                  \
+            if (pm_wait_arm() &&                                                                               \
+                (state)->progress_counts[0] == MPL_atomic_acquire_load_int(&MPIDI_VCI(0).progress_count))      \
+                pm_wait_sleep(MPIR_ThreadInfo.isThreaded);                                                     \
+            pm_wait_disarm();                                                                                  \
+        }                                                                                                      \
+    } while (0)
+
+/* In loops that look for a message or for a remote completion without a request. */
+#define MPIDI_COMPOSITE_WAIT_MESSAGE()                                                                         \
+    do {                                                                                                       \
+        if (pm_wait_step()) {                                                                                  \
+            if (pm_wait_arm())                                                                                 \
+                pm_wait_sleep(MPIR_ThreadInfo.isThreaded);                                                     \
+            pm_wait_disarm();                                                                                  \
+        }                                                                                                      \
+    } while (0)
+
+/* The same with the lock of the VCI held: other threads get it meanwhile. */
+#define MPIDI_COMPOSITE_WAIT_LOCKED(vci)                                                                       \
+    do {                                                                                                       \
+        MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(vci).lock);                                                         \
+        MPIDI_COMPOSITE_WAIT_MESSAGE();                                                                        \
+        MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(vci).lock);                                                        \
+    } while (0)
+
+#endif

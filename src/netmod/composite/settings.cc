@@ -1,0 +1,57 @@
+#include "netmod/composite/settings.h"
+
+#include <algorithm>
+
+namespace pm {
+namespace {
+
+std::string joined(const std::vector<std::string> &words)
+{
+    std::string text;
+    for (const std::string &word : words)
+        text += (text.empty() ? "" : ", ") + word;
+    return text;
+}
+
+}  // namespace
+
+const std::vector<std::string> &known_devices()
+{
+    static const std::vector<std::string> devices{"shmem"};
+    return devices;
+}
+
+Result<std::vector<std::string>> parse_devices(std::string_view text)
+{
+    if (text == "auto")
+        return known_devices();
+    std::vector<std::string> devices;
+    while (true) {
+        std::size_t comma = text.find(',');
+        std::string word(text.substr(0, comma));
+        if (std::ranges::find(known_devices(), word) == known_devices().end())
+            return Error{Status::invalid, "unknown device \"" + word + "\" in MPIR_CVAR_CH4_COMPOSITE_DEVICES; known are " +
+                                              joined(known_devices()) + ", or auto for all of them"};
+        if (std::ranges::find(devices, word) != devices.end())
+            return Error{Status::invalid, "device \"" + word + "\" is named twice in MPIR_CVAR_CH4_COMPOSITE_DEVICES"};
+        devices.push_back(word);
+        if (comma == std::string_view::npos)
+            return devices;
+        text.remove_prefix(comma + 1);
+    }
+}
+
+Result<Rendezvous> parse_rendezvous(std::string_view text)
+{
+    if (text == "auto")
+        return Rendezvous::automatic;
+    if (text == "pipeline")
+        return Rendezvous::pipeline;
+    if (text == "cma")
+        return Rendezvous::pull;
+    return Error{Status::invalid,
+                 "unknown rendezvous \"" + std::string(text) +
+                     "\" in MPIR_CVAR_CH4_COMPOSITE_SHMEM_RNDV; known are auto, pipeline, cma"};
+}
+
+}  // namespace pm

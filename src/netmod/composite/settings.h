@@ -1,0 +1,21 @@
+// What a user may set, from text to types. Unknown words are errors that list the known ones.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace pm {
+
+// Devices this library was built with, best first.
+const std::vector<std::string> &known_devices();
+
+// "auto", or a list such as "shmem,udp", best first.
+Result<std::vector<std::string>> parse_devices(std::string_view text);
+
+enum class Rendezvous { automatic, pipeline, pull };
+Result<Rendezvous> parse_rendezvous(std::string_view text);
+
+}  // namespace pm

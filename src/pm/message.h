@@ -1,0 +1,45 @@
+// What travels between two processes: a tag, a header and a payload.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace pm {
+
+// Produces bytes [offset, offset + size) of a payload that is not contiguous in memory.
+using PackFunction = void (*)(void *context, std::size_t offset, void *destination, std::size_t size);
+
+struct Payload {
+    const void *data = nullptr;
+    std::size_t size = 0;
+    PackFunction pack = nullptr;  // set: `data` is unused
+    void *pack_context = nullptr;
+
+    void copy_to(void *destination, std::size_t offset, std::size_t count) const
+    {
+        if (count == 0)
+            return;
+        if (pack != nullptr)
+            pack(pack_context, offset, destination, count);
+        else
+            std::memcpy(destination, static_cast<const std::byte *>(data) + offset, count);
+    }
+};
+
+struct Message {
+    std::uint8_t tag = 0;
+    const void *header = nullptr;
+    std::size_t header_size = 0;
+    Payload payload;
+};
+
+// Where a device delivers. The views point into the device's own memory and are gone when the call returns.
+struct Sink {
+    // A message begins. `piece` is the start of its payload; when `piece_size < total`, the rest follows in order by more()
+    // with the value returned here.
+    void *(*arrived)(std::uint8_t tag, void *header, void *piece, std::size_t piece_size, std::size_t total) = nullptr;
+    void (*more)(void *cookie, void *piece, std::size_t piece_size) = nullptr;
+};
+
+}  // namespace pm

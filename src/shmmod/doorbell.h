@@ -1,0 +1,62 @@
+// The ready word of a receiver: who has something for it, and whether it sleeps.
+//
+// Bit (slot mod 31) is set by a sender after it published a cell in that slot; the top bit is set by the receiver before it
+// sleeps. One atomic read-modify-write of the sender does both jobs, announcing and noticing a sleeper, so that neither
+// side needs a fence: all changes of one word have one order. An idle receiver looks at this one word, however many
+// senders there are. With more than 31 senders a bit stands for several slots.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "base/futex.h"
+
+namespace pm::shmem {
+
+inline constexpr std::uint32_t ready_bits = 31;
+inline constexpr std::uint32_t sleeping = 1u << 31;
+
+constexpr std::uint32_t ready_bit(std::uint32_t slot)
+{
+    return 1u << (slot % ready_bits);
+}
+
+// Sender: call after publishing.
+inline void ring_doorbell(std::atomic<std::uint32_t> *ready, std::uint32_t bit)
+{
+    // [D1] orders the published cell before the bit; pairs with [D2], [D3].
+    if (ready->fetch_or(bit, std::memory_order_acq_rel) & sleeping) [[unlikely]] {
+        if (ready->fetch_and(~sleeping, std::memory_order_acq_rel) & sleeping)
+            futex_wake_all(ready);
+    }
+}
+
+// Receiver: takes all bits. Drain the rings of these bits afterwards.
+inline std::uint32_t take_ready(std::atomic<std::uint32_t> *ready)
+{
+    if ((ready->load(std::memory_order_relaxed) & ~sleeping) == 0)
+        return 0;
+    // [D2] whatever was published before its bit is visible now; pairs with [D1]. The sleep bit belongs to other threads.
+    return ready->fetch_and(sleeping, std::memory_order_acq_rel) & ~sleeping;
+}
+
+// Receiver: false when there is something to take. After true, sleep_on_doorbell may be called.
+inline bool arm_doorbell(std::atomic<std::uint32_t> *ready)
+{
+    // [D3] from here on a sender sees the sleeper; pairs with [D1].
+    return (ready->fetch_or(sleeping, std::memory_order_acq_rel) & ~sleeping) == 0;
+}
+
+inline void sleep_on_doorbell(std::atomic<std::uint32_t> *ready, std::chrono::nanoseconds limit)
+{
+    futex_wait(ready, sleeping, limit);
+}
+
+inline void disarm_doorbell(std::atomic<std::uint32_t> *ready)
+{
+    if (ready->load(std::memory_order_relaxed) & sleeping)
+        ready->fetch_and(~sleeping, std::memory_order_acq_rel);
+}
+
+}  // namespace pm::shmem

@@ -1,0 +1,117 @@
+#include "shmmod/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+namespace pm::shmem {
+
+Result<Backing> parse_backing(std::string_view text)
+{
+    if (text == "auto")
+        return Backing::automatic;
+    if (text == "memfd")
+        return Backing::memfd;
+    if (text == "devshm")
+        return Backing::devshm;
+    return Error{Status::invalid,
+                 "unknown shared-memory backing \"" + std::string(text) + "\"; known are auto, memfd, devshm"};
+}
+
+Mapping::Mapping(Mapping &&other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(other.size_) {}
+
+Mapping &Mapping::operator=(Mapping &&other) noexcept
+{
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+}
+
+Mapping::~Mapping()
+{
+    if (data_ != nullptr)
+        munmap(data_, size_);
+}
+
+Result<Mapping> Mapping::create(int file, std::size_t offset, std::size_t size)
+{
+    void *address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
+    if (address == MAP_FAILED)
+        return system_error("mapping " + std::to_string(size) + " bytes of shared memory", errno);
+    Mapping mapping;
+    mapping.data_ = static_cast<std::byte *>(address);
+    mapping.size_ = size;
+    return mapping;
+}
+
+File::File(File &&other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+File &File::operator=(File &&other) noexcept
+{
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+}
+
+File::~File()
+{
+    if (descriptor_ >= 0)
+        close(descriptor_);
+}
+
+Result<File> create_nameless_file(Backing backing, std::size_t size)
+{
+    int descriptor = -1;
+    if (backing != Backing::devshm)
+        descriptor = memfd_create("mpich-composite", MFD_CLOEXEC);
+    std::string tried = "memfd_create";
+    if (descriptor < 0 && backing != Backing::memfd) {
+        tried = backing == Backing::devshm ? "an unnamed file in /dev/shm" : "memfd_create, then an unnamed file in /dev/shm";
+        descriptor = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    }
+    if (descriptor < 0)
+        return system_error("creating shared memory by " + tried +
+                                " (mount a tmpfs on /dev/shm or allow memfd_create; see "
+                                "MPIR_CVAR_CH4_COMPOSITE_SHMEM_BACKING)",
+                            errno);
+    File file(descriptor);
+    if (ftruncate(descriptor, static_cast<off_t>(size)) != 0)
+        return system_error("making a shared-memory file of " + std::to_string(size) + " bytes (sparse)", errno);
+    return file;
+}
+
+Error reserve(int file, std::size_t offset, std::size_t size)
+{
+    int result;
+    do
+        result = fallocate(file, 0, static_cast<off_t>(offset), static_cast<off_t>(size));
+    while (result != 0 && errno == EINTR);
+    if (result == 0)
+        return {};
+    int error_number = errno;
+    std::string text = "reserving " + std::to_string((size + 1023) / 1024) + " KiB of shared memory";
+    struct statvfs space;
+    if (error_number == ENOSPC && fstatvfs(file, &space) == 0 && space.f_blocks > 0)
+        text += " (its file system has " + std::to_string(space.f_blocks * space.f_frsize / 1024) + " KiB, " +
+                std::to_string(space.f_bavail * space.f_frsize / 1024) + " KiB free; enlarge it, e.g. mount -o remount,size=1G "
+                "/dev/shm or docker run --shm-size=1g)";
+    return system_error(text, error_number);
+}
+
+Result<File> open_file_of(std::int32_t process, std::int32_t file)
+{
+    std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(file);
+    int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (descriptor < 0) {
+        Error error = system_error("opening the shared memory of process " + std::to_string(process) + " (" + path + ")", errno);
+        error.status = Status::unreachable;
+        return error;
+    }
+    return File(descriptor);
+}
+
+}  // namespace pm::shmem

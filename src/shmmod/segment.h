@@ -1,0 +1,84 @@
+// The memory other processes write into when they send to this one: a file without a name.
+//
+// Promise: nothing of it outlives its processes, not even after SIGKILL, because it never has a name anywhere. A peer on
+// the same host opens it as /proc/PROCESS/fd/FILE and believes it only when the random token inside is the one on the
+// card. Memory is reserved before it is touched, so a full /dev/shm is an error or back-pressure and never SIGBUS.
+// Layout: one header room, then slots of equal size; a sender claims a slot and uses the ring in it. The file is sparse:
+// a slot that nobody claimed costs nothing.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/status.h"
+#include "shmmod/ring.h"
+
+namespace pm::shmem {
+
+enum class Backing { automatic, memfd, devshm };
+Result<Backing> parse_backing(std::string_view text);
+
+inline constexpr std::size_t header_room = 64 * 1024;  // a multiple of every page size in use
+inline constexpr std::size_t ring_room = 64 * 1024;
+inline constexpr std::size_t slot_room = ring_room + bulk_size;
+inline constexpr std::uint32_t slot_limit = 4096;
+inline constexpr std::uint64_t segment_magic = 0x31746573706d6f63;  // changes with the layout
+
+static_assert(sizeof(RingMemory<std::atomic>) <= ring_room);
+
+struct SegmentHeader {
+    std::uint64_t magic;
+    std::uint64_t token;
+    std::uint64_t probe_address;  // of a word in the owner's memory that holds the token: tests whether pulling works
+    std::int32_t process;
+    alignas(line_pair) std::atomic<std::uint32_t> ready;    // see doorbell.h
+    alignas(line_pair) std::atomic<std::uint32_t> claimed;  // slots taken by senders
+};
+
+// An mmap that is undone at the end.
+class Mapping {
+  public:
+    Mapping() = default;
+    Mapping(Mapping &&other) noexcept;
+    Mapping &operator=(Mapping &&other) noexcept;
+    ~Mapping();
+
+    static Result<Mapping> create(int file, std::size_t offset, std::size_t size);
+    std::byte *data() const { return data_; }
+
+  private:
+    std::byte *data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+// A file descriptor that is closed at the end.
+class File {
+  public:
+    File() = default;
+    explicit File(int descriptor) : descriptor_(descriptor) {}
+    File(File &&other) noexcept;
+    File &operator=(File &&other) noexcept;
+    ~File();
+    int get() const { return descriptor_; }
+
+  private:
+    int descriptor_ = -1;
+};
+
+// A new nameless file of `size` bytes, sparse.
+Result<File> create_nameless_file(Backing backing, std::size_t size);
+
+// Gives [offset, offset + size) memory, or says why not.
+Error reserve(int file, std::size_t offset, std::size_t size);
+
+// The file behind descriptor `file` of `process`, for reading and writing.
+Result<File> open_file_of(std::int32_t process, std::int32_t file);
+
+inline std::size_t slot_offset(std::uint32_t slot)
+{
+    return header_room + static_cast<std::size_t>(slot) * slot_room;
+}
+
+}  // namespace pm::shmem

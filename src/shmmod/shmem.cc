@@ -1,0 +1,251 @@
+#include "shmmod/shmem.h"
+
+#include <errno.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <new>
+#include <string>
+
+namespace pm::shmem {
+namespace {
+
+constexpr unsigned parts_a_call = 8;    // a long send looks at its own arrivals in between
+constexpr unsigned cells_a_drain = 64;  // one sender does not keep the others waiting for ever
+
+std::uint64_t hash(std::uint64_t seed, const void *data, std::size_t size)
+{
+    // FNV-1a
+    auto bytes = static_cast<const unsigned char *>(data);
+    for (std::size_t i = 0; i < size; ++i)
+        seed = (seed ^ bytes[i]) * 0x100000001b3u;
+    return seed;
+}
+
+// The word that peers read to test pulling.
+std::uint64_t probe_word;
+
+}  // namespace
+
+std::uint64_t host_identity()
+{
+    std::uint64_t value = 0xcbf29ce484222325u;
+    std::string boot;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+    value = hash(value, boot.data(), boot.size());
+    struct stat space {};
+    if (stat("/proc/self/ns/pid", &space) == 0)
+        value = hash(value, &space.st_ino, sizeof space.st_ino);
+    utsname names{};
+    if (uname(&names) == 0)
+        value = hash(value, names.nodename, std::strlen(names.nodename));
+    return value;
+}
+
+Result<std::unique_ptr<Shmem>> Shmem::create(const Settings &settings, const Sink &sink)
+{
+    Result<File> file = create_nameless_file(settings.backing, slot_offset(slot_limit));
+    if (!file.ok())
+        return file.error();
+    if (Error error = reserve(file.value().get(), 0, sizeof(SegmentHeader)))
+        return error;
+    Result<Mapping> mapping = Mapping::create(file.value().get(), 0, header_room);
+    if (!mapping.ok())
+        return mapping.error();
+
+    std::unique_ptr<Shmem> device(new Shmem);
+    device->sink_ = sink;
+    device->header_mapping_ = std::move(mapping.value());
+    device->header_ = new (device->header_mapping_.data()) SegmentHeader{};
+    if (getrandom(&device->card_.token, sizeof device->card_.token, 0) != sizeof device->card_.token)
+        return system_error("getrandom", errno);
+    device->card_.host = host_identity();
+    device->card_.process = getpid();
+    device->card_.file = file.value().get();
+    device->file_ = std::move(file.value());
+    probe_word = device->card_.token;
+    device->header_->magic = segment_magic;
+    device->header_->token = device->card_.token;
+    device->header_->process = device->card_.process;
+    device->header_->probe_address = reinterpret_cast<std::uint64_t>(&probe_word);
+    allow_pull_from_us();
+    return device;
+}
+
+std::size_t Shmem::write_card(void *card) const
+{
+    std::memcpy(card, &card_, sizeof card_);
+    return sizeof card_;
+}
+
+Result<Shmem::Peer *> Shmem::connect(const void *card, std::size_t size)
+{
+    Card other;
+    if (size != sizeof other)
+        return Error{Status::invalid, "shmem: a card of " + std::to_string(size) + " bytes instead of " +
+                                          std::to_string(sizeof other)};
+    std::memcpy(&other, card, sizeof other);
+    if (other.host != card_.host)
+        return Error{Status::unreachable, "shmem: process " + std::to_string(other.process) +
+                                              " is on another host (or in another PID namespace)"};
+    Result<File> file = open_file_of(other.process, other.file);
+    if (!file.ok())
+        return file.error();
+    SegmentHeader header{};
+    constexpr std::size_t fixed_part = offsetof(SegmentHeader, probe_address);
+    if (pread(file.value().get(), static_cast<void *>(&header), fixed_part, 0) != static_cast<ssize_t>(fixed_part) ||
+        header.magic != segment_magic || header.token != other.token)
+        return Error{Status::unreachable, "shmem: descriptor " + std::to_string(other.file) + " of process " +
+                                              std::to_string(other.process) + " is not its channel"};
+    auto peer = new Peer;
+    peer->card = other;
+    return peer;
+}
+
+Status Shmem::attach(Peer *peer)
+{
+    auto fail = [&](const Error &error) {
+        peer->error = error;
+        return error.status;
+    };
+    if (peer->error)
+        return peer->error.status;
+    Result<File> file = open_file_of(peer->card.process, peer->card.file);
+    if (!file.ok())
+        return fail(file.error());
+    Result<Mapping> header_mapping = Mapping::create(file.value().get(), 0, header_room);
+    if (!header_mapping.ok())
+        return fail(header_mapping.error());
+    auto header = reinterpret_cast<SegmentHeader *>(header_mapping.value().data());
+    if (header->magic != segment_magic || header->token != peer->card.token)
+        return fail({Status::unreachable, "shmem: process " + std::to_string(peer->card.process) + " is gone"});
+
+    std::uint32_t slot = header->claimed.fetch_add(1, std::memory_order_relaxed);
+    if (slot >= slot_limit)
+        return fail({Status::no_memory, "shmem: process " + std::to_string(peer->card.process) + " has already been sent to by " +
+                                            std::to_string(slot_limit) + " processes, which is all it has room for"});
+    std::size_t offset = slot_offset(slot);
+    if (Error error = reserve(file.value().get(), offset, sizeof(RingMemory<std::atomic>)))
+        return fail(error);
+    Result<Mapping> mapping = Mapping::create(file.value().get(), offset, slot_room);
+    if (!mapping.ok())
+        return fail(mapping.error());
+
+    auto memory = reinterpret_cast<RingMemory<std::atomic> *>(mapping.value().data());
+    memory->control.producer_process = card_.process;
+    memory->control.producer_probe_address = header_->probe_address;
+    memory->control.producer_probe_value = card_.token;
+    // [O1] publishes who we are; pairs with [O2] in incoming_of.
+    memory->control.open.store(1, std::memory_order_release);
+
+    peer->file = std::move(file.value());
+    peer->header = std::move(header_mapping.value());
+    peer->slot = std::move(mapping.value());
+    peer->slot_offset = offset;
+    auto reserve_bulk = [](void *context, std::size_t size) {
+        auto self = static_cast<Peer *>(context);
+        return !reserve(self->file.get(), self->slot_offset + ring_room, size);
+    };
+    peer->producer = Producer<std::atomic>(memory, peer->slot.data() + ring_room, BulkReserve{reserve_bulk, peer});
+    peer->bit = ready_bit(slot);
+    peer->ready = &header->ready;
+    return Status::ok;
+}
+
+Status Shmem::send_parts(Peer *peer, const Message &message, SendProgress *progress)
+{
+    for (unsigned parts = 0; parts < parts_a_call; ++parts) {
+        std::size_t accepted = 0;
+        bool pushed = progress->started ? peer->producer.push_more(message.payload, progress->sent, &accepted)
+                                        : peer->producer.push_first(message, &accepted);
+        if (!pushed) {
+            if (!peer->producer.starved())
+                return Status::again;
+            peer->error = reserve(peer->file.get(), peer->slot_offset + ring_room, 2 * smallest_piece);
+            return peer->error ? peer->error.status : Status::again;
+        }
+        progress->started = true;
+        progress->sent += accepted;
+        ring_doorbell(peer->ready, peer->bit);
+        if (progress->sent == message.payload.size)
+            return Status::ok;
+    }
+    return Status::again;
+}
+
+unsigned Shmem::drain(Incoming *incoming)
+{
+    unsigned count = 0;
+    CellView view;
+    while (count < cells_a_drain && incoming->consumer.peek(&view)) {
+        if (view.kind == CellKind::more) {
+            std::size_t piece = std::min(view.piece_size, incoming->left);
+            incoming->left -= piece;
+            sink_.more(incoming->cookie, view.piece, piece);
+        } else {
+            std::size_t piece = std::min(view.piece_size, view.total);
+            incoming->cookie = sink_.arrived(view.tag, view.header, view.piece, piece, view.total);
+            incoming->left = view.total - piece;
+        }
+        incoming->consumer.pop(view.kind);
+        ++count;
+    }
+    if (count > 0)
+        recent_ = incoming;
+    if (count == cells_a_drain)
+        header_->ready.fetch_or(ready_bit(incoming->slot), std::memory_order_relaxed);  // come back
+    return count;
+}
+
+unsigned Shmem::drain_ready(std::uint32_t bits)
+{
+    unsigned delivered = 0;
+    std::uint32_t claimed = std::min(header_->claimed.load(std::memory_order_relaxed), slot_limit);
+    while (bits != 0) {
+        auto first = static_cast<std::uint32_t>(__builtin_ctz(bits));
+        bits &= bits - 1;
+        for (std::uint32_t slot = first; slot < claimed; slot += ready_bits) {
+            if (Incoming *incoming = incoming_of(slot))
+                delivered += drain(incoming);
+        }
+    }
+    return delivered;
+}
+
+Shmem::Incoming *Shmem::incoming_of(std::uint32_t slot)
+{
+    if (slot < incoming_.size() && incoming_[slot] != nullptr) [[likely]]
+        return incoming_[slot].get();
+    Result<Mapping> mapping = Mapping::create(file_.get(), slot_offset(slot), slot_room);
+    if (!mapping.ok()) {
+        header_->ready.fetch_or(ready_bit(slot), std::memory_order_relaxed);
+        return nullptr;
+    }
+    auto memory = reinterpret_cast<RingMemory<std::atomic> *>(mapping.value().data());
+    // [O2] the sender's identity is valid; pairs with [O1] in attach. Not yet: its bit comes later.
+    if (memory->control.open.load(std::memory_order_acquire) != 1)
+        return nullptr;
+    auto incoming = std::make_unique<Incoming>();
+    incoming->slot = slot;
+    incoming->consumer = Consumer<std::atomic>(memory, mapping.value().data() + ring_room);
+    incoming->mapping = std::move(mapping.value());
+    const auto &control = incoming->consumer.control();
+    incoming->consumer.report_pull_works(
+        pull_works(control.producer_process, control.producer_probe_address, control.producer_probe_value));
+    if (slot >= incoming_.size())
+        incoming_.resize(slot + 1);
+    incoming_[slot] = std::move(incoming);
+    return incoming_[slot].get();
+}
+
+std::size_t Shmem::memory_in_use() const
+{
+    struct stat status {};
+    return fstat(file_.get(), &status) == 0 ? static_cast<std::size_t>(status.st_blocks) * 512 : 0;
+}
+
+}  // namespace pm::shmem

@@ -1,0 +1,128 @@
+// PM(SHMEM): messages between processes of one host. See README.md beside this file.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "pm/device.h"
+#include "shmmod/doorbell.h"
+#include "shmmod/pull.h"
+#include "shmmod/ring.h"
+#include "shmmod/segment.h"
+
+namespace pm::shmem {
+
+struct Settings {
+    Backing backing = Backing::automatic;
+};
+
+// What another process needs to find this one.
+struct Card {
+    std::uint64_t host;
+    std::uint64_t token;
+    std::int32_t process;
+    std::int32_t file;
+};
+static_assert(sizeof(Card) <= max_card_size);
+
+class Shmem {
+  public:
+    // The sending side of one pair. Attached by the first message.
+    struct Peer {
+        Card card{};
+        File file;
+        Mapping header;
+        Mapping slot;
+        std::size_t slot_offset = 0;
+        std::atomic<std::uint32_t> *ready = nullptr;
+        std::uint32_t bit = 0;
+        Producer<std::atomic> producer;
+        Error error;  // why the peer is not usable any more
+    };
+
+    static Result<std::unique_ptr<Shmem>> create(const Settings &settings, const Sink &sink);
+
+    const char *name() const { return "shmem"; }
+    Capabilities capabilities() const { return {largest_header, true}; }
+    std::size_t write_card(void *card) const;
+    Result<Peer *> connect(const void *card, std::size_t size);
+    void disconnect(Peer *peer) { delete peer; }
+
+    Status try_send(Peer *peer, const Message &message, SendProgress *progress)
+    {
+        if (peer->ready == nullptr) [[unlikely]] {
+            if (Status status = attach(peer); status != Status::ok)
+                return status;
+        }
+        if (message.header_size + message.payload.size <= small_capacity && !progress->started) [[likely]] {
+            if (!peer->producer.push_small(message))
+                return Status::again;
+            progress->started = true;
+            ring_doorbell(peer->ready, peer->bit);
+            return Status::ok;
+        }
+        return send_parts(peer, message, progress);
+    }
+
+    // Number of cells delivered.
+    unsigned poll()
+    {
+        unsigned delivered = 0;
+        if (recent_ != nullptr && recent_->consumer.ready())
+            delivered = drain(recent_);
+        std::uint32_t bits = take_ready(&header_->ready);
+        if (bits != 0) [[unlikely]]
+            delivered += drain_ready(bits);
+        return delivered;
+    }
+
+    bool arm() { return arm_doorbell(&header_->ready); }
+    void sleep(std::chrono::nanoseconds limit) { sleep_on_doorbell(&header_->ready, limit); }
+    void disarm() { disarm_doorbell(&header_->ready); }
+
+    // True when the peer told us that it can read our memory.
+    bool peer_can_pull(const Peer *peer) const { return peer->ready != nullptr && peer->producer.pull_works(); }
+    bool pull(const Peer *peer, std::uint64_t address, const iovec *pieces, std::size_t count) const
+    {
+        return shmem::pull(peer->card.process, address, pieces, count);
+    }
+
+    // Memory of this process's segment that is in use: bytes given to senders that claimed a slot.
+    std::size_t memory_in_use() const;
+
+  private:
+    // The receiving side of one pair.
+    struct Incoming {
+        std::uint32_t slot = 0;
+        Mapping mapping;
+        Consumer<std::atomic> consumer;
+        void *cookie = nullptr;  // of the message whose parts are arriving
+        std::size_t left = 0;    // of its payload
+    };
+
+    Shmem() = default;
+    Status attach(Peer *peer);
+    Status send_parts(Peer *peer, const Message &message, SendProgress *progress);
+    unsigned drain(Incoming *incoming);
+    unsigned drain_ready(std::uint32_t bits);
+    Incoming *incoming_of(std::uint32_t slot);
+
+    Sink sink_;
+    Card card_{};
+    File file_;
+    Mapping header_mapping_;
+    SegmentHeader *header_ = nullptr;
+    std::vector<std::unique_ptr<Incoming>> incoming_;
+    Incoming *recent_ = nullptr;  // whom we heard last: looked at first
+};
+
+static_assert(Device<Shmem>);
+
+// Which host this is, as far as shared memory reaches: boot, process namespace and host name.
+std::uint64_t host_identity();
+
+}  // namespace pm::shmem

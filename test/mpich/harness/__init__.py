@@ -1,0 +1,1 @@
+"""Builds and runs MPICH's own test suite against an installed MPI."""
