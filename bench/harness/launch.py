@@ -1,7 +1,8 @@
 """Runs one job with a time limit and reads its output lines.
 
 The limit holds twice: every program ends itself with an alarm, and here the launcher is asked to end and, if it does not,
-killed with its process group. So no rank survives a job, and nothing waits for one that hangs."""
+killed. Every job has a session of its own, and what is left in it when the launcher has gone is killed too: launchers put
+ranks into process groups of their own, but not into other sessions."""
 
 import json
 import os
@@ -34,17 +35,28 @@ def parse(output):
     return results
 
 
-def end(process):
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            pass
-        try:
-            return process.communicate(timeout=GRACE_S)
-        except subprocess.TimeoutExpired:
+def kill_session(session):
+    """Kills every process of a session that this program made."""
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
             continue
-    return "", ""
+        try:
+            with open(f"/proc/{entry}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()     # state, parent, process group, session, ...
+            if int(fields[3]) == session and fields[0] != "Z":
+                os.kill(int(entry), signal.SIGKILL)
+        except (OSError, IndexError, ValueError):
+            continue        # it has just ended
+
+
+def end(process):
+    """Asks the launcher to end its job, then does not ask any more."""
+    process.terminate()
+    try:
+        return process.communicate(timeout=GRACE_S)
+    except subprocess.TimeoutExpired:
+        kill_session(process.pid)
+        return process.communicate()
 
 
 def run(command, limit):
@@ -57,9 +69,11 @@ def run(command, limit):
     except subprocess.TimeoutExpired:
         output, _ = end(process)
         raise JobFailure(f"it did not end within {limit} s", parse(output)) from None
-    except BaseException:       # also an interrupt from the keyboard leaves no rank behind
+    except BaseException:       # an interrupt leaves no rank behind either
         end(process)
         raise
+    finally:
+        kill_session(process.pid)
     elapsed = time.monotonic() - start
     if process.returncode != 0:
         if elapsed >= limit:

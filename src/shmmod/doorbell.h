@@ -4,6 +4,8 @@
 // sleeps. One atomic read-modify-write of the sender does both jobs, announcing and noticing a sleeper, so that neither
 // side needs a fence: all changes of one word have one order. An idle receiver looks at this one word, however many
 // senders there are. With more than 31 senders a bit stands for several slots.
+//
+// The atomic type is a parameter so that tests run this very code under a seeded scheduler.
 #pragma once
 
 #include <atomic>
@@ -23,7 +25,8 @@ constexpr std::uint32_t ready_bit(std::uint32_t slot)
 }
 
 // Sender: call after publishing.
-inline void ring_doorbell(std::atomic<std::uint32_t> *ready, std::uint32_t bit)
+template <template <class> class Atomic>
+void ring_doorbell(Atomic<std::uint32_t> *ready, std::uint32_t bit)
 {
     // [D1] orders the published cell before the bit; pairs with [D2], [D3].
     if (ready->fetch_or(bit, std::memory_order_acq_rel) & sleeping) [[unlikely]] {
@@ -33,7 +36,8 @@ inline void ring_doorbell(std::atomic<std::uint32_t> *ready, std::uint32_t bit)
 }
 
 // Receiver: takes all bits. Drain the rings of these bits afterwards.
-inline std::uint32_t take_ready(std::atomic<std::uint32_t> *ready)
+template <template <class> class Atomic>
+std::uint32_t take_ready(Atomic<std::uint32_t> *ready)
 {
     if ((ready->load(std::memory_order_relaxed) & ~sleeping) == 0)
         return 0;
@@ -42,18 +46,21 @@ inline std::uint32_t take_ready(std::atomic<std::uint32_t> *ready)
 }
 
 // Receiver: false when there is something to take. After true, sleep_on_doorbell may be called.
-inline bool arm_doorbell(std::atomic<std::uint32_t> *ready)
+template <template <class> class Atomic>
+bool arm_doorbell(Atomic<std::uint32_t> *ready)
 {
     // [D3] from here on a sender sees the sleeper; pairs with [D1].
     return (ready->fetch_or(sleeping, std::memory_order_acq_rel) & ~sleeping) == 0;
 }
 
-inline void sleep_on_doorbell(std::atomic<std::uint32_t> *ready, std::chrono::nanoseconds limit)
+template <template <class> class Atomic>
+void sleep_on_doorbell(Atomic<std::uint32_t> *ready, std::chrono::nanoseconds limit)
 {
     futex_wait(ready, sleeping, limit);
 }
 
-inline void disarm_doorbell(std::atomic<std::uint32_t> *ready)
+template <template <class> class Atomic>
+void disarm_doorbell(Atomic<std::uint32_t> *ready)
 {
     if (ready->load(std::memory_order_relaxed) & sleeping)
         ready->fetch_and(~sleeping, std::memory_order_acq_rel);

@@ -90,8 +90,9 @@ template <template <class> class Atomic>
 class Producer {
   public:
     Producer() = default;
-    Producer(RingMemory<Atomic> *memory, std::byte *bulk, BulkReserve reserve)
-        : memory_(memory), bulk_(bulk), reserve_(reserve)
+    // `start`: position of the first cell, the same on both sides; tests begin near wraparound.
+    Producer(RingMemory<Atomic> *memory, std::byte *bulk, BulkReserve reserve, std::uint32_t start = 0)
+        : memory_(memory), bulk_(bulk), reserve_(reserve), next_(start), consumed_(start)
     {
     }
 
@@ -127,6 +128,13 @@ class Producer {
         publish(cell, CellKind::first, message.tag, static_cast<std::uint16_t>(message.header_size), bulk_head_);
         *accepted = piece;
         return true;
+    }
+
+    // A message of at most smallest_piece bytes in one part, or nothing: false.
+    bool push_whole(const Message &message)
+    {
+        std::size_t accepted = 0;
+        return !exhausted_ && push_first(message, &accepted);
     }
 
     // The next part of the message that push_first began.
@@ -176,7 +184,7 @@ class Producer {
     std::size_t piece_size(std::size_t total) const
     {
         std::size_t size = std::clamp(detail::round_up(total / 4, 4096), smallest_piece, largest_piece);
-        return exhausted_ ? std::min(size, limit_ / 2) : size;
+        return exhausted_ && limit_ > 0 ? std::min(size, limit_ / 2) : size;
     }
 
     // Contiguous room in the bulk area. bulk_head_ and bulk_tail_ count for ever; a place is its position modulo bulk_size,
@@ -189,12 +197,13 @@ class Producer {
         refresh();
         if (try_allocate(size, offset))
             return true;
-        while (limit_ < bulk_size && !exhausted_) {
+        // A refusal is final once there is memory to work with. Without any, it is asked for again each time.
+        while (limit_ < bulk_size && !(exhausted_ && limit_ > 0)) {
             std::size_t larger = limit_ == 0 ? 2 * smallest_piece : 2 * limit_;
-            if (reserve_.function != nullptr && !reserve_.function(reserve_.context, larger))
-                exhausted_ = true;
-            else
-                limit_ = larger;
+            exhausted_ = reserve_.function != nullptr && !reserve_.function(reserve_.context, larger);
+            if (exhausted_)
+                return false;
+            limit_ = larger;
             if (try_allocate(size, offset))
                 return true;
         }
@@ -253,7 +262,10 @@ template <template <class> class Atomic>
 class Consumer {
   public:
     Consumer() = default;
-    Consumer(RingMemory<Atomic> *memory, std::byte *bulk) : memory_(memory), bulk_(bulk) {}
+    Consumer(RingMemory<Atomic> *memory, std::byte *bulk, std::uint32_t start = 0)
+        : memory_(memory), bulk_(bulk), next_(start)
+    {
+    }
 
     // True when a cell is waiting. One load.
     bool ready() const { return static_cast<std::uint32_t>(current().word.load(std::memory_order_relaxed)) == next_ + 1; }

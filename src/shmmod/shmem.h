@@ -68,6 +68,18 @@ class Shmem {
         return send_parts(peer, message, progress);
     }
 
+    // All of a message of at most smallest_piece bytes, or nothing: false.
+    bool try_send_whole(Peer *peer, const Message &message)
+    {
+        if (peer->ready == nullptr) [[unlikely]]
+            return false;
+        bool small = message.header_size + message.payload.size <= small_capacity;
+        if (!(small ? peer->producer.push_small(message) : peer->producer.push_whole(message)))
+            return false;
+        ring_doorbell(peer->ready, peer->bit);
+        return true;
+    }
+
     // Number of cells delivered.
     unsigned poll()
     {

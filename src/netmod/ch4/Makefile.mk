@@ -11,6 +11,8 @@ mpi_core_sources += src/mpid/ch4/netmod/composite/func_table.c \
 
 errnames_txt_files += src/mpid/ch4/netmod/composite/errnames.txt
 
+# The C compiler links libmpi and would not think of the C++ library.
+external_libs += -lstdc++
 pmpi_convenience_libs += @pm_core_lib@
 
 endif

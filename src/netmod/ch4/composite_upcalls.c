@@ -47,6 +47,43 @@ void MPIDI_COMPOSITE_sent(void *request)
     MPIDIG_global.origin_cbs[MPIDI_COMPOSITE_AM_REQUEST(sreq).handler_id] (sreq);
 }
 
+/* Sends the address of a message instead of the message. */
+int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, MPIR_Comm * comm,
+                             MPIDI_COMPOSITE_pull_header_t * header, MPIR_Request ** request)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPIR_Request *sreq;
+
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    if (*request == NULL) {
+        *request = MPIDIG_request_create(MPIR_REQUEST_KIND__SEND, 2, 0, 0);
+        MPIR_ERR_CHKANDSTMT(*request == NULL, mpi_errno, MPIX_ERR_NOREQ, goto fn_fail, "**nomemreq");
+    } else {
+        MPIDIG_request_init(*request, MPIR_REQUEST_KIND__SEND);
+    }
+    sreq = *request;
+    sreq->comm = comm;
+    MPIR_Comm_add_ref(comm);
+    if (header->generic.flags & MPIDIG_AM_SEND_FLAGS_SYNC)
+        MPIR_cc_inc(sreq->cc_ptr);      /* the receiver acknowledges the match, too */
+
+    /* Kept for the case that the receiver cannot pull after all and asks for the bytes. */
+    MPIDIG_REQUEST(sreq, buffer) = (void *) buf;
+    MPIDIG_REQUEST(sreq, count) = count;
+    MPIDIG_REQUEST(sreq, datatype) = datatype;
+    MPIDIG_REQUEST(sreq, u.send.dest) = rank;
+    MPIR_Datatype_add_ref_if_not_builtin(datatype);
+
+    header->generic.sreq_ptr = sreq;
+    header->generic.rndv_hdr_sz = sizeof header->address;
+    MPIDIG_AM_SEND_SET_RNDV(header->generic.flags, MPIDI_COMPOSITE_RNDV_PULL);
+    mpi_errno = MPIDI_NM_am_send_hdr(rank, comm, MPIDIG_SEND, header, sizeof *header, 0, 0);
+
+  fn_fail:
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    return mpi_errno;
+}
+
 /* The receive for an announced message is known: copy it from the sender's memory, or ask for it when that fails. */
 int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq)
 {
@@ -86,10 +123,7 @@ int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq)
     done.sreq_ptr = sreq;
     mpi_errno = MPIDI_NM_am_send_hdr_reply(comm, source, MPIDI_COMPOSITE_global.handler_pulled, &done, sizeof done, 0, 0);
     MPIR_ERR_CHECK(mpi_errno);
-    /* Completing may end the life of rreq, but our caller still looks into it. */
-    MPIR_Request_add_ref(rreq);
     MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
-    MPIDI_CH4_REQUEST_FREE(rreq);
 
   fn_exit:
     return mpi_errno;

@@ -249,6 +249,17 @@ int pm_send_packed(pm_peer *peer, int tag, const void *header, size_t header_siz
     return send(peer, message, cookie);
 }
 
+int pm_send_now(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size)
+{
+    static_assert(PM_SEND_NOW_LIMIT <= pm::shmem::smallest_piece);
+    pm::Message message{static_cast<std::uint8_t>(tag), header, header_size, {data, size, nullptr, nullptr}};
+    if (!peer->queue.empty() || !core->shmem->try_send_whole(peer->shmem, message)) [[unlikely]]
+        return 0;
+    core->traffic.messages_sent++;
+    core->traffic.bytes_sent += size;
+    return 1;
+}
+
 int pm_progress(void)
 {
     if (core->polling) [[unlikely]]

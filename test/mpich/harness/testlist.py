@@ -16,8 +16,8 @@ from dataclasses import dataclass
 LISTS = ("testlist", "testlist.dtp", "testlist.cvar")
 DEFAULT_RANKS = 2
 
-# Directories that the suite builds but that its own top list leaves out although they belong to an MPI with these bindings.
-BINDING_DIRECTORIES = ("f08", "errors/f08")
+# Its configure leaves this directory out of the top list unless it is called by MPICH's own configure.
+F08_DIRECTORY = "f08"
 
 # Attributes that change nothing here: the MPI under test is always an MPICH 4, and tests run one by one unless asked otherwise.
 IGNORED_ATTRIBUTES = ("strict", "mpix", "mpiversion", "lock", "init")
@@ -106,10 +106,8 @@ class Suite:
     def __init__(self, root, with_f08):
         self.root = root
         self.tests = list(dict.fromkeys(read_directory(root, ".")))
-        known = {test.directory for test in self.tests}
-        for directory in BINDING_DIRECTORIES if with_f08 else ():
-            if directory not in known:
-                self.tests += read_directory(root, directory)
+        if with_f08:
+            self.tests = list(dict.fromkeys(self.tests + read_directory(root, F08_DIRECTORY)))
         self._elsewhere = {}
 
     def in_directory(self, directory):
@@ -118,7 +116,7 @@ class Suite:
         return found or self._outside_the_tree(directory)
 
     def _outside_the_tree(self, directory):
-        """Directories that no list names (perf, ft, threads/perf, errors/faults) run only when asked for."""
+        """Directories that no list names (perf, ft, threads/perf) run only when asked for."""
         if directory not in self._elsewhere:
             self._elsewhere[directory] = read_directory(self.root, directory, recurse=False)
         return self._elsewhere[directory]
