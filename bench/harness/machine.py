@@ -27,6 +27,9 @@ def use_cores(count):
     return len(os.sched_getaffinity(0))
 
 
+COUNTING_ERROR_S = 0.03     # the kernel counts in ticks of 10 ms, on every core
+
+
 class Usage:
     """Who has used the cores this process may use since this object was made. All that this process starts runs on the same
     cores; what happens on other cores of a large machine does not count."""
@@ -40,7 +43,8 @@ class Usage:
         busy, total = self._machine()
         if total == self._total:
             return 0.0
-        return min(1.0, max(0.0, (busy - self._busy - (self._ours() - self._own)) / (total - self._total)))
+        others = busy - self._busy - (self._ours() - self._own) - COUNTING_ERROR_S
+        return min(1.0, max(0.0, others / (total - self._total)))
 
     @staticmethod
     def _machine():

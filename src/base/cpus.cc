@@ -87,7 +87,8 @@ int cgroup_quota_cores(const std::string &root, const std::string &self)
                 least = least == 0 ? cores : std::min(least, cores);
             if (path.empty() || path == "/")
                 break;
-            path.resize(path.find_last_of('/'));
+            std::size_t parent = path.find_last_of('/');
+            path.resize(parent == std::string::npos ? 0 : parent);
         }
     }
     return least;

@@ -1,12 +1,9 @@
 #include "base/wait.h"
 
-#include <limits>
 #include <string>
 
 namespace pm {
 namespace {
-
-constexpr std::uint32_t forever = std::numeric_limits<std::uint32_t>::max();
 
 // Figures by measurement (bench/results.md). A poll takes some 10 ns, a yield to another rank 1 to 2 us.
 constexpr WaitPlan plan_own_core{4000, 200};
@@ -32,9 +29,10 @@ WaitPlan make_wait_plan(WaitMode mode, int ranks, int cores)
 {
     switch (mode) {
         case WaitMode::spin:
-            return {forever, 0};
+            return {WaitPlan::unlimited, 0};
         case WaitMode::yield:
-            return {oversubscribed(ranks, cores) ? plan_shared_core.polls : plan_own_core.polls, forever};
+            return {oversubscribed(ranks, cores) ? plan_shared_core.polls : plan_own_core.polls,
+                    WaitPlan::unlimited};
         case WaitMode::sleep:
             return plan_sleeper;
         case WaitMode::automatic:

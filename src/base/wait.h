@@ -21,14 +21,16 @@ enum class WaitMode {
 };
 
 struct WaitPlan {
+    static constexpr std::uint32_t unlimited = 0xffffffff;
+
     std::uint32_t polls;   // before the first yield
     std::uint32_t yields;  // before the first sleep
 
     WaitAction action(std::uint32_t idle_polls) const
     {
-        if (idle_polls < polls)
+        if (idle_polls < polls || polls == unlimited)
             return WaitAction::poll;
-        return idle_polls - polls < yields ? WaitAction::yield : WaitAction::sleep;
+        return idle_polls - polls < yields || yields == unlimited ? WaitAction::yield : WaitAction::sleep;
     }
 };
 

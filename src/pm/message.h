@@ -32,6 +32,12 @@ struct Message {
     const void *header = nullptr;
     std::size_t header_size = 0;
     Payload payload;
+
+    void copy_header_to(void *destination) const
+    {
+        if (header_size != 0)
+            std::memcpy(destination, header, header_size);
+    }
 };
 
 // Where a device delivers. The views point into the device's own memory and are gone when the call returns.

@@ -28,8 +28,9 @@ constexpr std::uint32_t ready_bit(std::uint32_t slot)
 template <template <class> class Atomic>
 void ring_doorbell(Atomic<std::uint32_t> *ready, std::uint32_t bit)
 {
-    // [D1] orders the published cell before the bit; pairs with [D2], [D3].
-    if (ready->fetch_or(bit, std::memory_order_acq_rel) & sleeping) [[unlikely]] {
+    // [D1] orders the published cell before the bit; pairs with [D2], [D3]. No acquire: nothing read later depends on it,
+    // and the sender's next look at its own rings need not wait for this line.
+    if (ready->fetch_or(bit, std::memory_order_release) & sleeping) [[unlikely]] {
         if (ready->fetch_and(~sleeping, std::memory_order_acq_rel) & sleeping)
             futex_wake_all(ready);
     }

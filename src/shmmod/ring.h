@@ -24,9 +24,11 @@ namespace pm::shmem {
 inline constexpr std::uint32_t cell_count = 64;
 inline constexpr std::size_t cell_size = 128;
 inline constexpr std::size_t bulk_size = 256 * 1024;
+inline constexpr std::size_t whole_piece = 16 * 1024;  // a message of at most this size is one part
+inline constexpr std::size_t smallest_piece = 8 * 1024;  // of a longer one
 inline constexpr std::size_t largest_piece = 32 * 1024;
-inline constexpr std::size_t smallest_piece = 8 * 1024;
 inline constexpr std::size_t largest_header = 4 * 1024;
+inline constexpr std::size_t first_limit = 32 * 1024;  // of the bulk area; holds the longest header with the longest whole piece
 inline constexpr std::uint32_t report_interval = 16;  // cells consumed between two reports to the producer
 inline constexpr std::size_t line_pair = 128;         // keeps two writers off one cache line and its neighbour
 
@@ -102,14 +104,14 @@ class Producer {
         if (message.header_size + message.payload.size > small_capacity || !has_cell())
             return false;
         Cell<Atomic> &cell = cell_at(next_);
-        std::memcpy(cell.bytes, message.header, message.header_size);
+        message.copy_header_to(cell.bytes);
         message.payload.copy_to(cell.bytes + message.header_size, 0, message.payload.size);
         publish(cell, CellKind::small, message.tag,
                 static_cast<std::uint16_t>(message.header_size << 8 | message.payload.size), bulk_head_);
         return true;
     }
 
-    // The first part of a message: header and the start of the payload, `*accepted` bytes of it.
+    // The first part of a message: header and the start of the payload, `*accepted` bytes of it; all of a whole_piece.
     bool push_first(const Message &message, std::size_t *accepted)
     {
         if (!has_cell())
@@ -123,18 +125,11 @@ class Producer {
         Cell<Atomic> &cell = cell_at(next_);
         PartDescription part{message.payload.size, offset, static_cast<std::uint32_t>(piece)};
         std::memcpy(cell.bytes, &part, sizeof part);
-        std::memcpy(header_inline ? cell.bytes + sizeof part : bulk_ + offset, message.header, message.header_size);
+        message.copy_header_to(header_inline ? cell.bytes + sizeof part : bulk_ + offset);
         message.payload.copy_to(bulk_ + offset + header_room, 0, piece);
         publish(cell, CellKind::first, message.tag, static_cast<std::uint16_t>(message.header_size), bulk_head_);
         *accepted = piece;
         return true;
-    }
-
-    // A message of at most smallest_piece bytes in one part, or nothing: false.
-    bool push_whole(const Message &message)
-    {
-        std::size_t accepted = 0;
-        return !exhausted_ && push_first(message, &accepted);
     }
 
     // The next part of the message that push_first began.
@@ -183,6 +178,8 @@ class Producer {
     // Both cores copy at once when a message is several parts; small parts start the second core earlier.
     std::size_t piece_size(std::size_t total) const
     {
+        if (total <= whole_piece)
+            return total;
         std::size_t size = std::clamp(detail::round_up(total / 4, 4096), smallest_piece, largest_piece);
         return exhausted_ && limit_ > 0 ? std::min(size, limit_ / 2) : size;
     }
@@ -199,7 +196,7 @@ class Producer {
             return true;
         // A refusal is final once there is memory to work with. Without any, it is asked for again each time.
         while (limit_ < bulk_size && !(exhausted_ && limit_ > 0)) {
-            std::size_t larger = limit_ == 0 ? 2 * smallest_piece : 2 * limit_;
+            std::size_t larger = limit_ == 0 ? first_limit : 2 * limit_;
             exhausted_ = reserve_.function != nullptr && !reserve_.function(reserve_.context, larger);
             if (exhausted_)
                 return false;

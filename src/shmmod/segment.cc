@@ -84,6 +84,27 @@ Result<File> create_nameless_file(Backing backing, std::size_t size)
     return file;
 }
 
+namespace {
+
+// Empty for memory that is not of a file system with a limit.
+std::string describe_space(int file, std::size_t *left)
+{
+    struct statvfs space;
+    if (fstatvfs(file, &space) != 0 || space.f_blocks == 0)
+        return {};
+    *left = space.f_bavail * space.f_frsize;
+    return "its file system has " + std::to_string(space.f_blocks * space.f_frsize / 1024) + " KiB, " +
+           std::to_string(*left / 1024) + " KiB of them free; enlarge it (mount -o remount,size=1G /dev/shm, or docker run "
+           "--shm-size=1g), or do not set MPIR_CVAR_CH4_COMPOSITE_SHMEM_BACKING=devshm";
+}
+
+std::string kibibytes(std::size_t size)
+{
+    return std::to_string((size + 1023) / 1024) + " KiB";
+}
+
+}  // namespace
+
 Error reserve(int file, std::size_t offset, std::size_t size)
 {
     int result;
@@ -93,13 +114,18 @@ Error reserve(int file, std::size_t offset, std::size_t size)
     if (result == 0)
         return {};
     int error_number = errno;
-    std::string text = "reserving " + std::to_string((size + 1023) / 1024) + " KiB of shared memory";
-    struct statvfs space;
-    if (error_number == ENOSPC && fstatvfs(file, &space) == 0 && space.f_blocks > 0)
-        text += " (its file system has " + std::to_string(space.f_blocks * space.f_frsize / 1024) + " KiB, " +
-                std::to_string(space.f_bavail * space.f_frsize / 1024) + " KiB free; enlarge it, e.g. mount -o remount,size=1G "
-                "/dev/shm or docker run --shm-size=1g)";
-    return system_error(text, error_number);
+    std::size_t left;
+    std::string space = error_number == ENOSPC ? describe_space(file, &left) : "";
+    return system_error("shared memory: reserving " + kibibytes(size) + (space.empty() ? "" : " (" + space + ")"), error_number);
+}
+
+Error check_space(int file, std::size_t size, const std::string &purpose)
+{
+    std::size_t left = 0;
+    std::string space = describe_space(file, &left);
+    if (space.empty() || left >= size)
+        return {};
+    return {Status::no_memory, "shared memory: " + purpose + " need " + kibibytes(size) + ", but " + space};
 }
 
 Result<File> open_file_of(std::int32_t process, std::int32_t file)

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/status.h"
@@ -72,6 +73,9 @@ Result<File> create_nameless_file(Backing backing, std::size_t size);
 
 // Gives [offset, offset + size) memory, or says why not.
 Error reserve(int file, std::size_t offset, std::size_t size);
+
+// Whether the file system of `file` has `size` bytes left; an error with both sizes when not.
+Error check_space(int file, std::size_t size, const std::string &purpose);
 
 // The file behind descriptor `file` of `process`, for reading and writing.
 Result<File> open_file_of(std::int32_t process, std::int32_t file);

@@ -29,6 +29,30 @@ std::uint64_t hash(std::uint64_t seed, const void *data, std::size_t size)
 // The word that peers read to test pulling.
 std::uint64_t probe_word;
 
+// The segment of the card's owner. By reading, not by mapping: whatever else has that number by now may be shorter.
+Result<File> open_channel(const Card &card)
+{
+    Result<File> file = open_file_of(card.process, card.file);
+    if (!file.ok())
+        return file;
+    SegmentHeader header{};
+    constexpr std::size_t fixed_part = offsetof(SegmentHeader, probe_address);
+    if (pread(file.value().get(), static_cast<void *>(&header), fixed_part, 0) != static_cast<ssize_t>(fixed_part) ||
+        header.magic != segment_magic || header.token != card.token)
+        return Error{Status::unreachable, "shmem: descriptor " + std::to_string(card.file) + " of process " +
+                                              std::to_string(card.process) + " is not its channel"};
+    return file;
+}
+
+// True when the sender of this slot has reserved its memory. By reading, not by mapping: to touch a slot without memory would
+// take some, and be SIGBUS when there is none left.
+bool slot_is_open(int file, std::uint32_t slot)
+{
+    std::uint32_t open = 0;
+    auto place = static_cast<off_t>(slot_offset(slot) + offsetof(RingControl<std::atomic>, open));
+    return pread(file, &open, sizeof open, place) == sizeof open && open == 1;
+}
+
 }  // namespace
 
 std::uint64_t host_identity()
@@ -51,6 +75,13 @@ Result<std::unique_ptr<Shmem>> Shmem::create(const Settings &settings, const Sin
     Result<File> file = create_nameless_file(settings.backing, slot_offset(slot_limit));
     if (!file.ok())
         return file.error();
+    // Every rank looks at about the same time: ask for what all of them need when all talk to all.
+    auto ranks = static_cast<std::size_t>(settings.ranks_on_host);
+    std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    std::size_t ring = detail::round_up(sizeof(RingMemory<std::atomic>), page);
+    if (Error error = check_space(file.value().get(), ranks * (page + ranks * ring),
+                                  "the channels of " + std::to_string(ranks) + " ranks on this host"))
+        return error;
     if (Error error = reserve(file.value().get(), 0, sizeof(SegmentHeader)))
         return error;
     Result<Mapping> mapping = Mapping::create(file.value().get(), 0, header_room);
@@ -92,15 +123,8 @@ Result<Shmem::Peer *> Shmem::connect(const void *card, std::size_t size)
     if (other.host != card_.host)
         return Error{Status::unreachable, "shmem: process " + std::to_string(other.process) +
                                               " is on another host (or in another PID namespace)"};
-    Result<File> file = open_file_of(other.process, other.file);
-    if (!file.ok())
+    if (Result<File> file = open_channel(other); !file.ok())
         return file.error();
-    SegmentHeader header{};
-    constexpr std::size_t fixed_part = offsetof(SegmentHeader, probe_address);
-    if (pread(file.value().get(), static_cast<void *>(&header), fixed_part, 0) != static_cast<ssize_t>(fixed_part) ||
-        header.magic != segment_magic || header.token != other.token)
-        return Error{Status::unreachable, "shmem: descriptor " + std::to_string(other.file) + " of process " +
-                                              std::to_string(other.process) + " is not its channel"};
     auto peer = new Peer;
     peer->card = other;
     return peer;
@@ -114,15 +138,13 @@ Status Shmem::attach(Peer *peer)
     };
     if (peer->error)
         return peer->error.status;
-    Result<File> file = open_file_of(peer->card.process, peer->card.file);
+    Result<File> file = open_channel(peer->card);
     if (!file.ok())
         return fail(file.error());
     Result<Mapping> header_mapping = Mapping::create(file.value().get(), 0, header_room);
     if (!header_mapping.ok())
         return fail(header_mapping.error());
     auto header = reinterpret_cast<SegmentHeader *>(header_mapping.value().data());
-    if (header->magic != segment_magic || header->token != peer->card.token)
-        return fail({Status::unreachable, "shmem: process " + std::to_string(peer->card.process) + " is gone"});
 
     std::uint32_t slot = header->claimed.fetch_add(1, std::memory_order_relaxed);
     if (slot >= slot_limit)
@@ -165,7 +187,7 @@ Status Shmem::send_parts(Peer *peer, const Message &message, SendProgress *progr
         if (!pushed) {
             if (!peer->producer.starved())
                 return Status::again;
-            peer->error = reserve(peer->file.get(), peer->slot_offset + ring_room, 2 * smallest_piece);
+            peer->error = reserve(peer->file.get(), peer->slot_offset + ring_room, first_limit);
             return peer->error ? peer->error.status : Status::again;
         }
         progress->started = true;
@@ -220,13 +242,15 @@ Shmem::Incoming *Shmem::incoming_of(std::uint32_t slot)
 {
     if (slot < incoming_.size() && incoming_[slot] != nullptr) [[likely]]
         return incoming_[slot].get();
+    if (!slot_is_open(file_.get(), slot))
+        return nullptr;  // not yet: its bit comes later
     Result<Mapping> mapping = Mapping::create(file_.get(), slot_offset(slot), slot_room);
     if (!mapping.ok()) {
         header_->ready.fetch_or(ready_bit(slot), std::memory_order_relaxed);
         return nullptr;
     }
     auto memory = reinterpret_cast<RingMemory<std::atomic> *>(mapping.value().data());
-    // [O2] the sender's identity is valid; pairs with [O1] in attach. Not yet: its bit comes later.
+    // [O2] the sender's identity is valid; pairs with [O1] in attach.
     if (memory->control.open.load(std::memory_order_acquire) != 1)
         return nullptr;
     auto incoming = std::make_unique<Incoming>();

@@ -18,6 +18,7 @@ namespace pm::shmem {
 
 struct Settings {
     Backing backing = Backing::automatic;
+    int ranks_on_host = 1;
 };
 
 // What another process needs to find this one.
@@ -68,28 +69,27 @@ class Shmem {
         return send_parts(peer, message, progress);
     }
 
-    // All of a message of at most smallest_piece bytes, or nothing: false.
+    // All of a message of at most whole_piece bytes, or nothing: false.
     bool try_send_whole(Peer *peer, const Message &message)
     {
         if (peer->ready == nullptr) [[unlikely]]
             return false;
+        std::size_t accepted;
         bool small = message.header_size + message.payload.size <= small_capacity;
-        if (!(small ? peer->producer.push_small(message) : peer->producer.push_whole(message)))
+        if (!(small ? peer->producer.push_small(message) : peer->producer.push_first(message, &accepted)))
             return false;
         ring_doorbell(peer->ready, peer->bit);
         return true;
     }
 
-    // Number of cells delivered.
+    // Number of cells delivered. A ring that has just spoken is answered before the ready word is looked at: the sender's
+    // change of that word is still on its way, and waiting for the line would delay the answer.
     unsigned poll()
     {
-        unsigned delivered = 0;
-        if (recent_ != nullptr && recent_->consumer.ready())
-            delivered = drain(recent_);
+        if (recent_ != nullptr && recent_->consumer.ready() && ++recent_turns_ % recent_turns_in_a_row != 0)
+            return drain(recent_);
         std::uint32_t bits = take_ready(&header_->ready);
-        if (bits != 0) [[unlikely]]
-            delivered += drain_ready(bits);
-        return delivered;
+        return bits == 0 ? 0 : drain_ready(bits);
     }
 
     bool arm() { return arm_doorbell(&header_->ready); }
@@ -107,6 +107,8 @@ class Shmem {
     std::size_t memory_in_use() const;
 
   private:
+    static constexpr std::uint32_t recent_turns_in_a_row = 16;  // then the others have a turn
+
     // The receiving side of one pair.
     struct Incoming {
         std::uint32_t slot = 0;
@@ -130,6 +132,7 @@ class Shmem {
     SegmentHeader *header_ = nullptr;
     std::vector<std::unique_ptr<Incoming>> incoming_;
     Incoming *recent_ = nullptr;  // whom we heard last: looked at first
+    std::uint32_t recent_turns_ = 0;
 };
 
 static_assert(Device<Shmem>);

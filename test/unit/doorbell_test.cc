@@ -55,6 +55,7 @@ TEST(Doorbell, ArmsOnlyWhenThereIsNothingToTake)
 {
     Word ready{0};
     EXPECT_TRUE(arm_doorbell(&ready));
+    EXPECT_EQ(ready.load(), sleeping);
     EXPECT_TRUE(arm_doorbell(&ready)) << "a second thread may sleep, too";
     disarm_doorbell(&ready);
     EXPECT_EQ(ready.load(), 0u);

@@ -280,7 +280,7 @@ TEST(RingSeeded, GoesOnWithTheBulkMemoryItHasWhenThereIsNoMore)
 {
     test::for_each_seed(1000, [](std::uint64_t seed) {
         Random random(~seed);
-        Plan plan{.start = seeded_start(random), .memory_for_bulk = 2 * smallest_piece << random.below(3)};
+        Plan plan{.start = seeded_start(random), .memory_for_bulk = first_limit << random.below(3)};
         for (std::size_t i = random.between(1, 40); i > 0; --i)
             plan.messages.push_back(shape_up_to(random, 100'000));
         return RingRun(seed, plan).run();

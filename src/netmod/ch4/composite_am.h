@@ -15,13 +15,9 @@ MPL_STATIC_INLINE_PREFIX void MPIDI_NM_am_request_finalize(MPIR_Request * req)
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_am_send_hdr(int rank, MPIR_Comm * comm, int handler_id, const void *am_hdr,
                                                   MPI_Aint am_hdr_sz, int src_vci, int dst_vci)
 {
-    int mpi_errno = MPI_SUCCESS;
+    int sent = pm_send(MPIDI_COMPOSITE_peer(comm, rank), handler_id, am_hdr, am_hdr_sz, NULL, 0, NULL);
 
-    if (unlikely(pm_send(MPIDI_COMPOSITE_peer(comm, rank), handler_id, am_hdr, am_hdr_sz, NULL, 0, NULL) == PM_FAILED))
-        MPIDI_COMPOSITE_FAIL(mpi_errno);
-
-  fn_fail:
-    return mpi_errno;
+    return unlikely(sent == PM_FAILED) ? MPIDI_COMPOSITE_lost() : MPI_SUCCESS;
 }
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_am_send_hdr_reply(MPIR_Comm * comm, int rank, int handler_id, const void *am_hdr,
@@ -34,7 +30,6 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_am_isend(int rank, MPIR_Comm * comm, int h
                                                MPI_Aint am_hdr_sz, const void *data, MPI_Aint count,
                                                MPI_Datatype datatype, int src_vci, int dst_vci, MPIR_Request * sreq)
 {
-    int mpi_errno = MPI_SUCCESS;
     int contiguous, sent;
     MPI_Aint true_lb;
     size_t size;
@@ -55,12 +50,8 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_am_isend(int rank, MPIR_Comm * comm, int h
             MPIR_Datatype_add_ref_if_not_builtin(datatype);     /* the user may free it meanwhile */
     }
     if (likely(sent == PM_OK))
-        mpi_errno = MPIDIG_global.origin_cbs[handler_id] (sreq);
-    else if (sent == PM_FAILED)
-        MPIDI_COMPOSITE_FAIL(mpi_errno);
-
-  fn_fail:
-    return mpi_errno;
+        return MPIDIG_global.origin_cbs[handler_id] (sreq);
+    return sent == PM_FAILED ? MPIDI_COMPOSITE_lost() : MPI_SUCCESS;
 }
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_am_isend_reply(MPIR_Comm * comm, int rank, int handler_id, const void *am_hdr,

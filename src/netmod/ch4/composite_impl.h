@@ -17,12 +17,13 @@ extern MPIDI_COMPOSITE_global_t MPIDI_COMPOSITE_global;
 
 #define MPIDI_COMPOSITE_RNDV_PULL MPIDIG_RNDV_STATIC_MAX
 
-/* Where the core's words become an MPI error. */
+/* Where the core's words become an MPI error: for calls that may fail and leave everything else as it was. */
 #define MPIDI_COMPOSITE_FAIL(mpi_errno) \
     MPIR_ERR_SETANDJUMP1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s", pm_error_text())
 
-/* A message up to this size is sent without asking; an unexpected one is kept in a buffer of MPICH's, which bounds it. */
-#define MPIDI_COMPOSITE_EAGER_LIMIT MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE
+/* A message up to this size is sent without asking. Two things bound it: an unexpected one is kept in a buffer of MPICH's, and
+ * must arrive in one piece, because MPICH loses the source of one that is received while its pieces are still arriving. */
+#define MPIDI_COMPOSITE_EAGER_LIMIT MPL_MIN(PM_SEND_NOW_LIMIT, MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE)
 
 MPL_STATIC_INLINE_PREFIX pm_peer *MPIDI_COMPOSITE_peer(MPIR_Comm * comm, int rank)
 {
@@ -30,6 +31,7 @@ MPL_STATIC_INLINE_PREFIX pm_peer *MPIDI_COMPOSITE_peer(MPIR_Comm * comm, int ran
 }
 
 /* composite_upcalls.c */
+int MPIDI_COMPOSITE_lost(void);
 void MPIDI_COMPOSITE_pack(void *request, size_t offset, void *destination, size_t size);
 void *MPIDI_COMPOSITE_arrived(int tag, void *header, void *piece, size_t piece_size, size_t total);
 void MPIDI_COMPOSITE_more(void *request, void *piece, size_t piece_size);

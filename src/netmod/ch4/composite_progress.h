@@ -5,13 +5,7 @@
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_progress(int vci, int blocking)
 {
-    int mpi_errno = MPI_SUCCESS;
-
-    if (unlikely(pm_progress() < 0))
-        MPIDI_COMPOSITE_FAIL(mpi_errno);
-
-  fn_fail:
-    return mpi_errno;
+    return unlikely(pm_progress() < 0) ? MPIDI_COMPOSITE_lost() : MPI_SUCCESS;
 }
 
 #endif

@@ -4,6 +4,15 @@
 #include "composite_send.h"
 #include "mpidig_pt2pt_callbacks.h"
 
+/* A message is lost. MPICH's collectives note an error and go on, so that the others would wait for ever: end the job instead. */
+int MPIDI_COMPOSITE_lost(void)
+{
+    char text[1024];
+
+    MPL_snprintf(text, sizeof text, "MPICH-Composite: %s", pm_error_text());
+    return MPID_Abort(NULL, MPI_ERR_OTHER, 1, text);
+}
+
 void MPIDI_COMPOSITE_pack(void *request, size_t offset, void *destination, size_t size)
 {
     MPIDI_COMPOSITE_am_request_t *send = &MPIDI_COMPOSITE_AM_REQUEST((MPIR_Request *) request);

@@ -6,6 +6,7 @@
 
 #include <sched.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -44,10 +45,12 @@ struct Core {
     std::unique_ptr<pm::shmem::Shmem> shmem;
     std::map<std::vector<std::byte>, std::unique_ptr<pm_peer>> peers;
     std::vector<pm_peer *> queued;  // peers with a queue
+    // For pm_wait_*(), which are called without the lock.
+    std::atomic<bool> any_queued{false};
+    std::atomic<std::uint32_t> empty_polls{0};  // outside of a wait
     bool polling = false;
     bool prefer_pull = false;
     bool oversubscribed = false;
-    std::uint32_t empty_polls = 0;  // outside of a wait
     pm::WaitPlan plan{};
     void (*sent)(void *cookie) = nullptr;
     void *(*arrived)(int, void *, void *, size_t, size_t) = nullptr;
@@ -97,10 +100,11 @@ int send(pm_peer *peer, const pm::Message &message, void *cookie)
     }
     if (!peer->listed) {
         core->queued.push_back(peer);
+        core->any_queued.store(true, std::memory_order_relaxed);
         peer->listed = true;
     }
     Waiting waiting{std::make_unique<std::byte[]>(message.header_size), message, progress, cookie};
-    std::memcpy(waiting.header.get(), message.header, message.header_size);
+    message.copy_header_to(waiting.header.get());
     waiting.message.header = waiting.header.get();
     peer->queue.push_back(std::move(waiting));
     return PM_QUEUED;
@@ -147,6 +151,7 @@ int flush_all()
             ++i;
         }
     }
+    core->any_queued.store(!core->queued.empty(), std::memory_order_relaxed);
     return done;
 }
 
@@ -171,6 +176,7 @@ int pm_open(const pm_setup *setup)
     if (!backing.ok())
         return failed(backing.error());
     settings.backing = backing.value();
+    settings.ranks_on_host = setup->ranks_on_host;
 
     int cores = pm::available_cores();
     opening->oversubscribed = pm::oversubscribed(setup->ranks_on_host, cores);
@@ -251,7 +257,7 @@ int pm_send_packed(pm_peer *peer, int tag, const void *header, size_t header_siz
 
 int pm_send_now(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size)
 {
-    static_assert(PM_SEND_NOW_LIMIT <= pm::shmem::smallest_piece);
+    static_assert(PM_SEND_NOW_LIMIT <= pm::shmem::whole_piece);
     pm::Message message{static_cast<std::uint8_t>(tag), header, header_size, {data, size, nullptr, nullptr}};
     if (!peer->queue.empty() || !core->shmem->try_send_whole(peer->shmem, message)) [[unlikely]]
         return 0;
@@ -273,9 +279,12 @@ int pm_progress(void)
     core->polling = false;
     if (done != 0) {
         idle_polls = 0;
-        core->empty_polls = 0;
-    } else if (core->oversubscribed && ++core->empty_polls > empty_polls_before_yield) {
-        sched_yield();
+        core->empty_polls.store(0, std::memory_order_relaxed);
+    } else if (core->oversubscribed) {
+        std::uint32_t empty_polls = core->empty_polls.load(std::memory_order_relaxed) + 1;
+        core->empty_polls.store(empty_polls, std::memory_order_relaxed);
+        if (empty_polls > empty_polls_before_yield)
+            sched_yield();
     }
     return done;
 }
@@ -304,7 +313,7 @@ int pm_pull(const pm_peer *peer, uint64_t address, const struct iovec *pieces, s
 
 int pm_wait_step(void)
 {
-    core->empty_polls = 0;
+    core->empty_polls.store(0, std::memory_order_relaxed);
     switch (core->plan.action(idle_polls++)) {
         case pm::WaitAction::poll:
             return 0;
@@ -326,7 +335,7 @@ void pm_wait_sleep(int nap)
 {
     using namespace std::chrono_literals;
     // Nobody rings when room for a queued message appears. Otherwise the limit only bounds what a lost doorbell could cost.
-    bool brief = nap != 0 || !core->queued.empty();
+    bool brief = nap != 0 || core->any_queued.load(std::memory_order_relaxed);
     core->shmem->sleep(brief ? std::chrono::nanoseconds(500us) : std::chrono::nanoseconds(100ms));
 }
 

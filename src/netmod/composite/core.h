@@ -53,7 +53,7 @@ int pm_send_packed(pm_peer *peer, int tag, const void *header, size_t header_siz
                    void *cookie);
 
 /* A message of at most PM_SEND_NOW_LIMIT bytes: 1 when the device took it at once, 0 when nothing happened. */
-#define PM_SEND_NOW_LIMIT 8192
+#define PM_SEND_NOW_LIMIT 16384
 int pm_send_now(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size);
 
 /* Delivers what has arrived and sends what is queued. The number of things done, or -1 on failure. */

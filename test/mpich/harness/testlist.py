@@ -16,9 +16,6 @@ from dataclasses import dataclass
 LISTS = ("testlist", "testlist.dtp", "testlist.cvar")
 DEFAULT_RANKS = 2
 
-# Its configure leaves this directory out of the top list unless it is called by MPICH's own configure.
-F08_DIRECTORY = "f08"
-
 # Attributes that change nothing here: the MPI under test is always an MPICH 4, and tests run one by one unless asked otherwise.
 IGNORED_ATTRIBUTES = ("strict", "mpix", "mpiversion", "lock", "init")
 
@@ -101,13 +98,11 @@ def read_directory(root, directory, recurse=True):
 
 
 class Suite:
-    """The tests of a configured suite: `tests` is what MPICH's own `make testing` runs, and the Fortran 2008 bindings."""
+    """The tests of a configured suite; `tests` is what MPICH's own `make testing` runs."""
 
-    def __init__(self, root, with_f08):
+    def __init__(self, root):
         self.root = root
         self.tests = list(dict.fromkeys(read_directory(root, ".")))
-        if with_f08:
-            self.tests = list(dict.fromkeys(self.tests + read_directory(root, F08_DIRECTORY)))
         self._elsewhere = {}
 
     def in_directory(self, directory):

@@ -1,0 +1,247 @@
+// What the conformance tests send, and how it is checked: a stream is a list of message shapes that both sides know, the bytes are
+// patterns that depend on who sends to whom and on the message's number. So a message that is lost, doubled, out of order,
+// misdirected or damaged is seen, byte for byte.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "pm/device.h"
+#include "support/pattern.h"
+#include "support/random.h"
+
+namespace pm::conform {
+
+struct Shape {
+    std::size_t header_size = 0;
+    std::size_t payload_size = 0;
+    bool packed = false;
+};
+using Stream = std::vector<Shape>;
+
+// Reports and ends this process: what follows a wrong message tells nothing.
+[[noreturn]] inline void fail(const std::string &text)
+{
+    ADD_FAILURE() << "process " << getpid() << ": " << text;
+    std::fflush(nullptr);
+    _exit(1);
+}
+
+inline std::uint64_t header_key(unsigned from, unsigned to, std::size_t number)
+{
+    return test::mix(from * 1000 + to) ^ number * 2;
+}
+inline std::uint64_t payload_key(unsigned from, unsigned to, std::size_t number)
+{
+    return header_key(from, to, number) ^ 1;
+}
+
+// Where a process checks what it receives. The tag of a message is the number of its sender. A Sink has no context, so a process
+// has one inbox at a time.
+class Inbox {
+  public:
+    explicit Inbox(unsigned owner) : owner_(owner) { current_ = this; }
+
+    static Sink sink() { return {arrived, more}; }
+
+    void expect(unsigned sender, Stream stream) { senders_[sender].stream = std::move(stream); }
+    // Called when a message is complete.
+    void when_complete(std::function<void(unsigned sender, std::size_t number)> call) { when_complete_ = std::move(call); }
+
+    std::size_t received(unsigned sender) { return senders_[sender].complete; }
+    bool complete() const
+    {
+        return std::ranges::all_of(senders_, [](const auto &entry) { return entry.second.complete == entry.second.stream.size(); });
+    }
+
+  private:
+    struct Sender {
+        unsigned number = 0;
+        Stream stream;
+        std::size_t begun = 0;
+        std::size_t complete = 0;
+        std::size_t bytes = 0;  // of the message that is arriving
+    };
+
+    static void *arrived(std::uint8_t tag, void *header, void *piece, std::size_t piece_size, std::size_t total)
+    {
+        auto found = current_->senders_.find(tag);
+        if (found == current_->senders_.end())
+            fail("a message of process " + std::to_string(tag) + ", which sends us none");
+        Sender &sender = found->second;
+        sender.number = tag;
+        std::string what = "message " + std::to_string(sender.begun) + " of process " + std::to_string(tag);
+        if (sender.begun == sender.stream.size())
+            fail("more messages of process " + std::to_string(tag) + " than it sent");
+        if (sender.begun != sender.complete)
+            fail(what + " begins before the one before it has ended");
+        const Shape &shape = sender.stream[sender.begun];
+        if (total != shape.payload_size)
+            fail(what + " has " + std::to_string(total) + " bytes instead of " + std::to_string(shape.payload_size));
+        check(header_key(tag, current_->owner_, sender.begun), 0, header, shape.header_size, "the header of " + what);
+        ++sender.begun;
+        sender.bytes = 0;
+        if (piece_size > total)
+            fail(what + " begins with a piece longer than itself");
+        take(sender, piece, piece_size);
+        return &sender;
+    }
+
+    static void more(void *cookie, void *piece, std::size_t piece_size)
+    {
+        Sender &sender = *static_cast<Sender *>(cookie);
+        if (sender.begun == sender.complete)
+            fail("a piece of a message of process " + std::to_string(sender.number) + " that has ended");
+        take(sender, piece, piece_size);
+    }
+
+    static void take(Sender &sender, const void *piece, std::size_t size)
+    {
+        std::size_t number = sender.begun - 1;
+        const Shape &shape = sender.stream[number];
+        if (size > shape.payload_size - sender.bytes)
+            fail("message " + std::to_string(number) + " of process " + std::to_string(sender.number) + " gets too many bytes");
+        check(payload_key(sender.number, current_->owner_, number), sender.bytes, piece, size,
+              "the payload of message " + std::to_string(number) + " of process " + std::to_string(sender.number));
+        sender.bytes += size;
+        if (sender.bytes < shape.payload_size)
+            return;
+        ++sender.complete;
+        if (current_->when_complete_)
+            current_->when_complete_(sender.number, number);
+    }
+
+    static void check(std::uint64_t key, std::size_t offset, const void *bytes, std::size_t size, const std::string &what)
+    {
+        std::size_t place = test::first_difference(key, offset, bytes, size);
+        if (place != test::no_difference)
+            fail("byte " + std::to_string(place) + " of " + what + " is wrong");
+    }
+
+    static inline Inbox *current_ = nullptr;
+
+    unsigned owner_;
+    std::map<unsigned, Sender> senders_;
+    std::function<void(unsigned, std::size_t)> when_complete_;
+};
+
+// Sends a stream to one peer, a try at a time. It holds the device to its word about buffers: a header is destroyed as soon as it
+// is accepted, a payload as soon as the message is.
+template <Device D>
+class Outbox {
+  public:
+    Outbox(D &device, typename D::Peer *peer, unsigned from, unsigned to, Stream stream)
+        : device_(device), peer_(peer), from_(from), to_(to), stream_(std::move(stream))
+    {
+    }
+
+    // These were sent before, by another outbox.
+    void skip(std::size_t count) { number_ += count; }
+
+    bool done() const { return number_ == stream_.size(); }
+    std::size_t sent() const { return number_; }
+    // Part of a message is on its way.
+    bool in_the_middle() const { return progress_.started && !done(); }
+
+    // The answer of the device to one try; ok when there is nothing left.
+    Status step()
+    {
+        if (done())
+            return Status::ok;
+        if (!prepared_)
+            prepare();
+        SendProgress before = progress_;
+        Status status = device_.try_send(peer_, message_, &progress_);
+        if (status == Status::ok) {
+            if (packing_.next != message_.payload.size && stream_[number_].packed)
+                fail("a payload was accepted before it was packed to its end");
+            finish();
+        } else if (status == Status::again) {
+            if (progress_.sent < before.sent || progress_.sent > message_.payload.size || (!progress_.started && progress_.sent != 0) ||
+                (before.started && !progress_.started))
+                fail("the progress of a message makes no sense");
+            if (progress_.started)
+                std::ranges::fill(header_, std::byte{0xdd});
+        }
+        return status;
+    }
+
+  private:
+    struct Packing {
+        std::uint64_t key = 0;
+        std::size_t next = 0;
+    };
+
+    static void pack(void *context, std::size_t offset, void *destination, std::size_t size)
+    {
+        auto packing = static_cast<Packing *>(context);
+        if (offset != packing->next)
+            fail("a payload is not packed in order");
+        packing->next = offset + size;
+        test::fill_pattern(packing->key, offset, destination, size);
+    }
+
+    void prepare()
+    {
+        const Shape &shape = stream_[number_];
+        header_ = test::pattern(header_key(from_, to_, number_), shape.header_size);
+        message_ = {static_cast<std::uint8_t>(from_), header_.data(), shape.header_size, {}};
+        message_.payload.size = shape.payload_size;
+        packing_ = {payload_key(from_, to_, number_), 0};
+        if (shape.packed) {
+            message_.payload.pack = pack;
+            message_.payload.pack_context = &packing_;
+        } else {
+            payload_ = test::pattern(packing_.key, shape.payload_size);
+            message_.payload.data = payload_.data();
+        }
+        progress_ = {};
+        prepared_ = true;
+    }
+
+    void finish()
+    {
+        std::ranges::fill(header_, std::byte{0xee});
+        std::ranges::fill(payload_, std::byte{0xee});
+        ++number_;
+        prepared_ = false;
+        progress_ = {};
+    }
+
+    D &device_;
+    typename D::Peer *peer_;
+    unsigned from_, to_;
+    Stream stream_;
+    std::size_t number_ = 0;
+    bool prepared_ = false;
+    Message message_;
+    SendProgress progress_;
+    Packing packing_;
+    std::vector<std::byte> header_, payload_;
+};
+
+// A stream of `count` messages of all kinds, small ones most of the time.
+inline Stream random_stream(std::uint64_t seed, std::size_t count, std::size_t largest_header, std::size_t largest_payload)
+{
+    test::Random random(seed);
+    Stream stream(count);
+    for (Shape &shape : stream) {
+        shape.header_size = random.one_in(8) ? random.below(largest_header + 1) : random.below(std::min<std::size_t>(largest_header, 64));
+        shape.payload_size = random.one_in(16) ? random.below(largest_payload + 1) : random.below(random.one_in(2) ? 64 : 2000);
+        shape.packed = random.one_in(5);
+    }
+    return stream;
+}
+
+}  // namespace pm::conform

@@ -1,0 +1,585 @@
+// The core as MPICH's C code sees it, in one process that sends to itself.
+#include "netmod/composite/core.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pm/device.h"
+#include "support/pattern.h"
+#include "support/processes.h"
+#include "support/sanitizers.h"
+#include "support/time_limit.h"
+
+namespace {
+
+using pm::test::pattern;
+using pm::test::TimeLimit;
+
+// What a message looks like in these tests.
+struct Header {
+    std::uint32_t number;
+    std::uint32_t reply;  // how often to answer it from within the upcall
+    std::uint64_t payload_size;
+};
+
+struct Received {
+    int tag;
+    Header header;
+    std::vector<std::byte> payload;
+    bool complete() const { return payload.size() == header.payload_size; }
+};
+
+std::vector<std::unique_ptr<Received>> received;
+std::vector<void *> sent_cookies;
+pm_peer *self;
+void (*on_sent)(void *);
+bool progress_in_upcall_did_something;
+
+const std::vector<std::byte> nothing;
+
+// A queued payload must stay: no temporaries.
+int send(std::uint32_t number, std::vector<std::byte> &&payload, void *cookie = nullptr, std::uint32_t reply = 0) = delete;
+int send(std::uint32_t number, const std::vector<std::byte> &payload, void *cookie = nullptr, std::uint32_t reply = 0)
+{
+    Header header{number, reply, payload.size()};
+    int status = pm_send(self, static_cast<int>(number % 200), &header, sizeof header, payload.data(), payload.size(), cookie);
+    std::memset(&header, 0xee, sizeof header);  // ours again, whatever the answer
+    return status;
+}
+
+void *arrived(int tag, void *header, void *piece, size_t piece_size, size_t total)
+{
+    auto message = std::make_unique<Received>();
+    message->tag = tag;
+    std::memcpy(&message->header, header, sizeof message->header);
+    auto bytes = static_cast<std::byte *>(piece);
+    message->payload.assign(bytes, bytes + piece_size);
+    EXPECT_EQ(total, message->header.payload_size);
+    received.push_back(std::move(message));
+    Received *cookie = received.back().get();
+    for (std::uint32_t i = 0; i < cookie->header.reply; ++i)
+        EXPECT_NE(send(cookie->header.number + 1 + i, nothing), PM_FAILED);
+    progress_in_upcall_did_something |= pm_progress() != 0;
+    return cookie;
+}
+
+void more(void *cookie, void *piece, size_t piece_size)
+{
+    auto bytes = static_cast<std::byte *>(piece);
+    auto &payload = static_cast<Received *>(cookie)->payload;
+    payload.insert(payload.end(), bytes, bytes + piece_size);
+}
+
+void sent(void *cookie)
+{
+    sent_cookies.push_back(cookie);
+    if (on_sent != nullptr)
+        on_sent(cookie);
+}
+
+pm_setup default_setup()
+{
+    pm_setup setup{};
+    setup.devices = "auto";
+    setup.wait = "auto";
+    setup.rendezvous = "auto";
+    setup.shmem_backing = "auto";
+    setup.ranks_on_host = 1;
+    setup.arrived = arrived;
+    setup.more = more;
+    setup.sent = sent;
+    return setup;
+}
+
+class Core : public testing::Test {
+  protected:
+    Core()
+    {
+        received.clear();
+        sent_cookies.clear();
+        on_sent = nullptr;
+        progress_in_upcall_did_something = false;
+    }
+    ~Core() override
+    {
+        if (open_)
+            pm_close();
+        self = nullptr;
+    }
+
+    void open(const pm_setup &setup = default_setup())
+    {
+        ASSERT_EQ(pm_open(&setup), PM_OK) << pm_error_text();
+        open_ = true;
+        char card[PM_CARD_MAX];
+        self = pm_connect(card, pm_card(card));
+        ASSERT_NE(self, nullptr) << pm_error_text();
+    }
+
+    // Until nothing is left to do; bounded.
+    static void progress()
+    {
+        int done = 1;
+        for (unsigned i = 0; i < 100'000 && (done != 0 || pm_sends_queued()); ++i) {
+            done = pm_progress();
+            ASSERT_GE(done, 0) << pm_error_text();
+        }
+        ASSERT_EQ(done, 0);
+        ASSERT_FALSE(pm_sends_queued());
+    }
+
+    bool open_ = false;
+};
+
+TEST_F(Core, AnUnknownSettingIsAnErrorThatListsTheKnownWords)
+{
+    struct Case {
+        const char *pm_setup::*setting;
+        std::vector<std::string> words;
+    };
+    for (const Case &wrong : std::vector<Case>{{&pm_setup::devices, {"nonsense", "auto", "shmem"}},
+                                               {&pm_setup::wait, {"nonsense", "auto", "spin", "yield", "sleep"}},
+                                               {&pm_setup::rendezvous, {"nonsense", "auto", "pipeline", "cma"}},
+                                               {&pm_setup::shmem_backing, {"nonsense", "auto", "memfd", "devshm"}}}) {
+        pm_setup setup = default_setup();
+        setup.*wrong.setting = "nonsense";
+        ASSERT_EQ(pm_open(&setup), PM_FAILED);
+        for (const std::string &word : wrong.words)
+            EXPECT_NE(std::string(pm_error_text()).find(word), std::string::npos) << word << " is not in: " << pm_error_text();
+    }
+    open();  // and an error leaves nothing behind
+}
+
+TEST_F(Core, OpensAgainAfterClosing)
+{
+    for (const char *backing : {"memfd", "devshm", "auto"}) {
+        pm_setup setup = default_setup();
+        setup.shmem_backing = backing;
+        open(setup);
+        ASSERT_EQ(send(1, nothing), PM_OK);
+        progress();
+        ASSERT_EQ(received.size(), 1u);
+        received.clear();
+        pm_close();
+        open_ = false;
+    }
+}
+
+TEST_F(Core, TheSameCardIsTheSamePeer)
+{
+    open();
+    char card[PM_CARD_MAX], copy[PM_CARD_MAX];
+    size_t size = pm_card(card);
+    ASSERT_LE(size, size_t{PM_CARD_MAX});
+    EXPECT_EQ(pm_connect(card, size), self);
+    ASSERT_EQ(pm_peer_card(self, copy), size);
+    EXPECT_EQ(std::memcmp(card, copy, size), 0);
+}
+
+TEST_F(Core, ACardNobodyOwnsIsRefusedWithASentence)
+{
+    open();
+    char card[PM_CARD_MAX] = {};
+    size_t size = pm_card(card);
+    card[size - 1] = static_cast<char>(card[size - 1] ^ 0x55);
+    EXPECT_EQ(pm_connect(card, size), nullptr);
+    EXPECT_GT(std::string(pm_error_text()).size(), 10u);
+    EXPECT_EQ(pm_connect(card, 3), nullptr);
+    EXPECT_NE(std::string(pm_error_text()).find("3 bytes"), std::string::npos) << pm_error_text();
+    EXPECT_EQ(pm_connect(nullptr, 0), nullptr);
+}
+
+TEST_F(Core, DeliversMessagesOfAllSizesToItself)
+{
+    open();
+    std::vector<std::vector<std::byte>> payloads;
+    std::uint32_t number = 0;
+    for (size_t size : {0, 1, 100, 104, 105, 1000, 8192, 16'384, 16'385, 65'536, 262'144, 1'000'000, 5'000'000})
+        payloads.push_back(pattern(size, size));
+    for (const auto &payload : payloads)
+        ASSERT_NE(send(number++, payload, &payloads), PM_FAILED) << pm_error_text();
+    progress();
+    ASSERT_EQ(received.size(), payloads.size());
+    for (size_t i = 0; i < payloads.size(); ++i) {
+        EXPECT_EQ(received[i]->tag, static_cast<int>(i));
+        EXPECT_EQ(received[i]->header.number, i) << "in order";
+        EXPECT_TRUE(received[i]->payload == payloads[i]) << payloads[i].size() << " bytes";
+    }
+}
+
+TEST_F(Core, AMessageTheDeviceCannotTakeWaitsAndLaterOnesWaitBehindIt)
+{
+    open();
+    // More than a ring holds, without any progress.
+    constexpr std::uint32_t count = 300;
+    bool queued = false;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        int status = send(i, nothing);
+        ASSERT_NE(status, PM_FAILED) << pm_error_text();
+        EXPECT_TRUE(!queued || status == PM_QUEUED) << "message " << i << " overtook those that wait";
+        queued |= status == PM_QUEUED;
+    }
+    EXPECT_TRUE(queued);
+    EXPECT_TRUE(pm_sends_queued());
+    EXPECT_TRUE(received.empty());
+    progress();
+    ASSERT_EQ(received.size(), count);
+    for (std::uint32_t i = 0; i < count; ++i)
+        EXPECT_EQ(received[i]->header.number, i);
+}
+
+TEST_F(Core, SentIsCalledOnceForEveryQueuedMessageWithACookieInOrder)
+{
+    open();
+    constexpr std::uint32_t count = 300;
+    std::vector<int> cookies(count);
+    std::vector<void *> expected;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        bool silent = i % 3 == 0;
+        int status = send(i, nothing, silent ? nullptr : &cookies[i]);
+        ASSERT_NE(status, PM_FAILED);
+        if (status == PM_QUEUED && !silent)
+            expected.push_back(&cookies[i]);
+    }
+    EXPECT_TRUE(sent_cookies.empty()) << "not before progress";
+    ASSERT_FALSE(expected.empty());
+    progress();
+    EXPECT_EQ(sent_cookies, expected);
+    EXPECT_EQ(received.size(), count);
+}
+
+TEST_F(Core, APayloadMayBeReusedOnceSentWasCalled)
+{
+    open();
+    static std::vector<std::byte> payload;
+    payload = pattern(1, 3'000'000);
+    auto copy = payload;
+    on_sent = [](void *) { std::ranges::fill(payload, std::byte{0}); };
+    ASSERT_EQ(send(1, payload, &payload), PM_QUEUED);
+    progress();
+    ASSERT_EQ(sent_cookies.size(), 1u);
+    ASSERT_EQ(received.size(), 1u);
+    EXPECT_TRUE(received[0]->payload == copy);
+}
+
+TEST_F(Core, SentMaySendAgain)
+{
+    open();
+    static std::vector<std::byte> payload;
+    static std::uint32_t next;
+    payload = pattern(2, 600'000);
+    next = 1;
+    on_sent = [](void *cookie) {
+        if (next < 10) {
+            EXPECT_NE(send(next++, payload, cookie), PM_FAILED);
+        }
+    };
+    ASSERT_EQ(send(0, payload, &payload), PM_QUEUED);
+    progress();
+    ASSERT_EQ(received.size(), 10u);
+    for (std::uint32_t i = 0; i < 10; ++i) {
+        EXPECT_EQ(received[i]->header.number, i);
+        EXPECT_TRUE(received[i]->payload == payload) << i;
+    }
+}
+
+TEST_F(Core, AnUpcallMaySendAndItsProgressDoesNothing)
+{
+    open();
+    // Each of the first messages is answered by more than fit the ring together.
+    for (std::uint32_t i = 0; i < 20; ++i)
+        ASSERT_NE(send(1000 * i, nothing, nullptr, 30), PM_FAILED);
+    progress();
+    EXPECT_EQ(received.size(), 20u * 31u);
+    EXPECT_FALSE(progress_in_upcall_did_something);
+    std::vector<std::uint32_t> last(20);
+    for (const auto &message : received) {
+        std::uint32_t group = message->header.number / 1000;
+        EXPECT_TRUE(message->header.number % 1000 == 0 || message->header.number == last[group] + 1) << "answers keep their order";
+        last[group] = message->header.number;
+    }
+}
+
+TEST_F(Core, PacksAPayloadOnceAndInOrder)
+{
+    open();
+    struct Packing {
+        std::uint64_t key;
+        size_t next = 0;
+        bool in_order = true;
+    } packing{77};
+    constexpr size_t size = 3'000'000;
+    Header header{1, 0, size};
+    auto pack = [](void *context, size_t offset, void *destination, size_t count) {
+        auto self = static_cast<Packing *>(context);
+        self->in_order &= offset == self->next;
+        self->next = offset + count;
+        pm::test::fill_pattern(self->key, offset, destination, count);
+    };
+    ASSERT_EQ(pm_send_packed(self, 1, &header, sizeof header, pack, &packing, size, &packing), PM_QUEUED);
+    progress();
+    EXPECT_TRUE(packing.in_order);
+    EXPECT_EQ(packing.next, size);
+    ASSERT_EQ(received.size(), 1u);
+    EXPECT_TRUE(received[0]->payload == pattern(77, size));
+}
+
+TEST_F(Core, SendsNowAllOrNothingAndNeverPastTheQueue)
+{
+    open();
+    ASSERT_EQ(send(0, nothing), PM_OK);
+    auto payload = pattern(3, PM_SEND_NOW_LIMIT);
+    std::uint32_t number = 1;
+    auto send_now = [&](size_t size) {
+        Header header{number, 0, size};
+        int taken = pm_send_now(self, 0, &header, sizeof header, payload.data(), size);
+        number += taken != 0;
+        return taken;
+    };
+    for (size_t size : {0, 1, 104, 105, 8193, PM_SEND_NOW_LIMIT}) {
+        EXPECT_EQ(send_now(size), 1) << size;
+        progress();
+        EXPECT_TRUE(received.back()->complete()) << size;
+    }
+    while (send_now(PM_SEND_NOW_LIMIT))
+        ASSERT_LT(number, 1000u) << "there must be an end";
+    auto long_payload = pattern(4, 1'000'000);
+    ASSERT_EQ(send(number++, long_payload), PM_QUEUED);
+    ASSERT_EQ(pm_progress() > 0, true);
+    while (pm_sends_queued()) {
+        EXPECT_EQ(send_now(1), 0) << "messages wait before this one";
+        ASSERT_GE(pm_progress(), 0);
+    }
+    progress();
+    ASSERT_EQ(received.size(), number);
+    for (std::uint32_t i = 0; i < number; ++i) {
+        EXPECT_EQ(received[i]->header.number, i);
+        EXPECT_TRUE(received[i]->complete());
+    }
+}
+
+TEST_F(Core, CountsWhatItCarried)
+{
+    open();
+    std::vector<std::vector<std::byte>> payloads{pattern(1, 0), pattern(1, 10), pattern(1, 100'000)};
+    for (const auto &payload : payloads)
+        ASSERT_NE(send(1, payload), PM_FAILED);
+    progress();
+    pm_traffic traffic{};
+    pm_get_traffic(&traffic);
+    EXPECT_STREQ(traffic.device, "shmem");
+    EXPECT_EQ(traffic.messages_sent, 3u);
+    EXPECT_EQ(traffic.messages_received, 3u);
+    EXPECT_EQ(traffic.bytes_sent, 100'010u);
+    EXPECT_EQ(traffic.bytes_received, 100'010u);
+    EXPECT_EQ(traffic.pulls, 0u);
+    EXPECT_GT(traffic.memory, 100'000u / 4);
+}
+
+TEST_F(Core, PullsAndSaysSoWhenItCannot)
+{
+    open();
+    auto source = pattern(5, 10'000);
+    std::vector<std::byte> copy(source.size());
+    iovec pieces[] = {{copy.data(), 1000}, {copy.data() + 1000, 9000}};
+    if (pm_pull(self, reinterpret_cast<std::uint64_t>(source.data()), pieces, 2) == PM_OK) {
+        EXPECT_TRUE(copy == source);
+        pm_traffic traffic{};
+        pm_get_traffic(&traffic);
+        EXPECT_EQ(traffic.pulls, 1u);
+        EXPECT_EQ(traffic.bytes_pulled, 10'000u);
+    }
+    EXPECT_EQ(pm_pull(self, 0, pieces, 2), PM_FAILED);
+    EXPECT_NE(std::string(pm_error_text()).find("could not be read"), std::string::npos) << pm_error_text();
+}
+
+TEST_F(Core, TheRendezvousFollowsTheSettingAndTheNumberOfRanks)
+{
+    struct Case {
+        const char *rendezvous;
+        int ranks;
+        bool pull;
+    };
+    for (auto [rendezvous, ranks, pull] : {Case{"pipeline", 1, false}, {"pipeline", 10'000, false}, {"auto", 1, false},
+                                           {"auto", 10'000, true}, {"cma", 1, true}, {"cma", 10'000, true}}) {
+        pm_setup setup = default_setup();
+        setup.rendezvous = rendezvous;
+        setup.ranks_on_host = ranks;
+        open(setup);
+        EXPECT_FALSE(pm_prefers_pull(self)) << "not before the peer has tried";
+        ASSERT_EQ(send(1, nothing), PM_OK);
+        progress();
+        std::uint64_t word = 1, copy = 0;
+        iovec piece{&copy, sizeof copy};
+        bool possible = pm_pull(self, reinterpret_cast<std::uint64_t>(&word), &piece, 1) == PM_OK;
+        EXPECT_EQ(pm_prefers_pull(self) != 0, pull && possible) << rendezvous << " with " << ranks << " ranks";
+        pm_close();
+        open_ = false;
+    }
+}
+
+// ---- waiting ----------------------------------------------------------------------------------------------------------
+
+// Steps until it is time to sleep, or `limit`.
+unsigned steps_until_sleep(unsigned limit)
+{
+    unsigned steps = 0;
+    while (steps < limit && pm_wait_step() == 0)
+        ++steps;
+    return steps;
+}
+
+TEST_F(Core, WaitsAsTheSettingSays)
+{
+    constexpr unsigned many = 20'000;
+    struct Case {
+        const char *wait;
+        bool sleeps;
+    };
+    for (auto [wait, sleeps] : {Case{"spin", false}, {"yield", false}, {"sleep", true}, {"auto", true}}) {
+        pm_setup setup = default_setup();
+        setup.wait = wait;
+        open(setup);
+        ASSERT_EQ(send(1, nothing), PM_OK);
+        progress();  // something arrived: the count starts again
+        EXPECT_EQ(steps_until_sleep(many) < many, sleeps) << wait;
+        pm_close();
+        open_ = false;
+    }
+}
+
+TEST_F(Core, AMessageStartsTheCountOfIdlePollsAgain)
+{
+    open();
+    ASSERT_EQ(send(1, nothing), PM_OK);
+    progress();
+    unsigned steps = steps_until_sleep(20'000);
+    ASSERT_GT(steps, 0u);
+    EXPECT_EQ(steps_until_sleep(20'000), 0u) << "nothing arrived since";
+    ASSERT_EQ(send(1, nothing), PM_OK);
+    progress();
+    EXPECT_EQ(steps_until_sleep(20'000), steps);
+}
+
+TEST_F(Core, ArmsOnlyWhenNothingHasArrived)
+{
+    TimeLimit limit(60);
+    open();
+    EXPECT_TRUE(pm_wait_arm());
+    ASSERT_EQ(send(1, nothing), PM_OK);
+    pm_wait_sleep(0);  // returns: it rang
+    pm_wait_disarm();
+    EXPECT_FALSE(pm_wait_arm());
+    pm_wait_disarm();
+    progress();
+    EXPECT_EQ(received.size(), 1u);
+    EXPECT_TRUE(pm_wait_arm());
+    pm_wait_sleep(1);  // nobody rings: a nap ends by itself
+    pm_wait_disarm();
+}
+
+// MPI_THREAD_MULTIPLE: all calls but pm_wait_*() under one lock. Two threads wait for what a third one sends to the process
+// itself, a few at a time, so that they find nothing most of the time. The thread sanitizer looks on.
+TEST_F(Core, ThreadsWaitWithoutTheLock)
+{
+    TimeLimit limit(120);
+    pm_setup setup = default_setup();
+    setup.wait = "sleep";
+    setup.ranks_on_host = 10'000;
+    open(setup);
+    const std::uint32_t messages = 4'000 / pm::test::slowdown;
+    const auto long_payload = pattern(6, 400'000);  // is queued
+    std::mutex lock;
+    std::atomic<std::uint32_t> arrivals{0};
+    auto wait = [&] {
+        while (arrivals.load() < messages) {
+            int done = 0;
+            {
+                std::lock_guard guard(lock);
+                done = pm_progress();
+                arrivals.store(static_cast<std::uint32_t>(received.size()));
+            }
+            EXPECT_GE(done, 0);
+            if (done == 0 && pm_wait_step()) {
+                if (pm_wait_arm() && arrivals.load() < messages)
+                    pm_wait_sleep(1);
+                pm_wait_disarm();
+            }
+        }
+    };
+    std::thread first(wait), second(wait);
+    for (std::uint32_t number = 0; number < messages; ++number) {
+        {
+            std::lock_guard guard(lock);
+            EXPECT_NE(send(number, number % 16 == 0 ? long_payload : nothing), PM_FAILED);
+        }
+        while (number % 4 == 0 && arrivals.load() < number)
+            sched_yield();
+    }
+    first.join();
+    second.join();
+    progress();
+    ASSERT_EQ(received.size(), messages);
+    for (std::uint32_t number = 0; number < messages; ++number) {
+        EXPECT_EQ(received[number]->header.number, number);
+        EXPECT_TRUE(received[number]->complete());
+    }
+}
+
+// ---- two processes: the queue of one peer does not hold up another's --------------------------------------------------
+
+TEST_F(Core, APeerThatDoesNotReadHoldsUpNobodyElse)
+{
+    struct Board {
+        char cards[2][PM_CARD_MAX];
+        size_t sizes[2];
+        pm::test::Counter opened, finished;
+    };
+    pm::test::Shared<Board> board;
+    pm::test::Processes(3, 60, [&](unsigned number) {
+        open();
+        if (number < 2)
+            board->sizes[number] = pm_card(board->cards[number]);
+        board->opened.meet(3);
+        if (number == 0) {
+            board->finished.wait_for(1);  // reads nothing
+            return;
+        }
+        auto payload = pattern(7, 300'000);
+        if (number == 1) {
+            while (received.size() < 30 || !received.back()->complete()) {
+                ASSERT_GE(pm_progress(), 0);
+                sched_yield();
+            }
+            for (std::uint32_t i = 0; i < 30; ++i) {
+                EXPECT_EQ(received[i]->header.number, i);
+                EXPECT_TRUE(received[i]->payload == payload);
+            }
+            board->finished.add();
+            return;
+        }
+        pm_peer *silent = pm_connect(board->cards[0], board->sizes[0]);
+        pm_peer *reader = pm_connect(board->cards[1], board->sizes[1]);
+        ASSERT_TRUE(silent != nullptr && reader != nullptr) << pm_error_text();
+        for (std::uint32_t i = 0; i < 30; ++i) {
+            self = silent;
+            ASSERT_EQ(send(i, payload, nullptr), PM_QUEUED);
+            self = reader;
+            ASSERT_NE(send(i, payload, nullptr), PM_FAILED);
+        }
+        while (board->finished.value() == 0) {
+            ASSERT_GE(pm_progress(), 0);
+            sched_yield();
+        }
+        EXPECT_TRUE(pm_sends_queued());
+    }).wait();
+}
+
+}  // namespace

@@ -1,0 +1,170 @@
+// How many cores a process may use: the affinity mask and the quotas of its cgroups count. The cgroup file system is a fake one.
+#include "base/cpus.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <string>
+#include <thread>
+
+#include "support/temporary_directory.h"
+
+namespace pm {
+namespace {
+
+using test::TemporaryDirectory;
+
+TEST(Cpus, WithoutAQuotaTheAffinityCounts)
+{
+    EXPECT_EQ(cores_from(8, 0, 100'000), 8);
+    EXPECT_EQ(cores_from(8, -1, 100'000), 8);
+    EXPECT_EQ(cores_from(8, 100'000, 0), 8);
+}
+
+TEST(Cpus, AQuotaIsRoundedUpToWholeCores)
+{
+    EXPECT_EQ(cores_from(8, 100'000, 100'000), 1);
+    EXPECT_EQ(cores_from(8, 150'000, 100'000), 2);
+    EXPECT_EQ(cores_from(8, 200'000, 100'000), 2);
+    EXPECT_EQ(cores_from(8, 1'000, 100'000), 1);
+}
+
+TEST(Cpus, TheSmallerOfAffinityAndQuotaCounts)
+{
+    EXPECT_EQ(cores_from(2, 800'000, 100'000), 2);
+    EXPECT_EQ(cores_from(2, 1'000'000'000'000'000, 1), 2);
+}
+
+TEST(Cpus, ThereIsAlwaysOneCore)
+{
+    EXPECT_EQ(cores_from(0, 0, 0), 1);
+    EXPECT_EQ(cores_from(0, 100, 100'000), 1);
+    EXPECT_GE(available_cores(), 1);
+}
+
+class CgroupTree : public testing::Test {
+  protected:
+    int cores(const std::string &self) const { return cgroup_quota_cores(tree.path(), self); }
+    TemporaryDirectory tree;
+};
+
+TEST_F(CgroupTree, VersionTwoQuotaOfTheOwnGroup)
+{
+    tree.write("job/cpu.max", "250000 100000\n");
+    EXPECT_EQ(cores("0::/job\n"), 3);
+}
+
+TEST_F(CgroupTree, VersionTwoWithoutALimit)
+{
+    tree.write("job/cpu.max", "max 100000\n");
+    EXPECT_EQ(cores("0::/job\n"), 0);
+    EXPECT_EQ(cores("0::/\n"), 0);
+}
+
+TEST_F(CgroupTree, VersionTwoLimitOfAnOuterGroupCounts)
+{
+    tree.write("slice/job/step/cpu.max", "800000 100000\n");
+    tree.write("slice/job/cpu.max", "max 100000\n");
+    tree.write("slice/cpu.max", "200000 100000\n");
+    EXPECT_EQ(cores("0::/slice/job/step\n"), 2);
+}
+
+TEST_F(CgroupTree, VersionTwoTheInnerLimitCountsWhenItIsSmaller)
+{
+    tree.write("slice/job/cpu.max", "100000 100000\n");
+    tree.write("slice/cpu.max", "400000 100000\n");
+    EXPECT_EQ(cores("0::/slice/job\n"), 1);
+}
+
+TEST_F(CgroupTree, VersionTwoRootOfAContainer)
+{
+    tree.write("cpu.max", "150000 100000\n");
+    EXPECT_EQ(cores("0::/\n"), 2);
+    EXPECT_EQ(cores("0::/not/mounted/here\n"), 2) << "the path is the host's; the mount is the container's";
+    EXPECT_EQ(cores("0::/../..\n"), 2) << "a process moved in from outside its namespace";
+}
+
+TEST_F(CgroupTree, VersionOneQuota)
+{
+    tree.write("cpu,cpuacct/job/cpu.cfs_quota_us", "350000\n");
+    tree.write("cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
+    EXPECT_EQ(cores("4:cpu,cpuacct:/job\n3:memory:/job\n"), 4);
+}
+
+TEST_F(CgroupTree, VersionOneWithoutALimit)
+{
+    tree.write("cpu/job/cpu.cfs_quota_us", "-1\n");
+    tree.write("cpu/job/cpu.cfs_period_us", "100000\n");
+    EXPECT_EQ(cores("4:cpu:/job\n"), 0);
+}
+
+TEST_F(CgroupTree, VersionOneLimitOfAnOuterGroupCounts)
+{
+    tree.write("cpu/slice/job/cpu.cfs_quota_us", "-1\n");
+    tree.write("cpu/slice/job/cpu.cfs_period_us", "100000\n");
+    tree.write("cpu/slice/cpu.cfs_quota_us", "50000\n");
+    tree.write("cpu/slice/cpu.cfs_period_us", "100000\n");
+    EXPECT_EQ(cores("4:cpu:/slice/job\n"), 1);
+}
+
+TEST_F(CgroupTree, VersionOneRootOfAContainer)
+{
+    tree.write("cpu/cpu.cfs_quota_us", "150000\n");
+    tree.write("cpu/cpu.cfs_period_us", "50000\n");
+    EXPECT_EQ(cores("4:cpu:/docker/0123456789ab\n"), 3);
+}
+
+TEST_F(CgroupTree, VersionOneOnlyTheCpuControllerCounts)
+{
+    for (const char *other : {"cpuset", "cpuacct"}) {
+        tree.write(std::string(other) + "/job/cpu.cfs_quota_us", "100000\n");
+        tree.write(std::string(other) + "/job/cpu.cfs_period_us", "100000\n");
+    }
+    EXPECT_EQ(cores("4:cpuset:/job\n3:cpuacct:/job\n"), 0);
+}
+
+TEST_F(CgroupTree, BothVersionsAtOnceTheSmallestCounts)
+{
+    tree.write("cpu/job/cpu.cfs_quota_us", "400000\n");
+    tree.write("cpu/job/cpu.cfs_period_us", "100000\n");
+    tree.write("job/cpu.max", "300000 100000\n");
+    EXPECT_EQ(cores("4:cpu:/job\n0::/job\n"), 3);
+}
+
+TEST_F(CgroupTree, TextThatMakesNoSenseIsNoLimit)
+{
+    tree.write("job/cpu.max", "plenty\n");
+    tree.write("other/cpu.max", "-5 100000\n");
+    tree.write("zero/cpu.max", "100000 0\n");
+    for (const char *self : {"", "\n", "0", "0:", "0::", "::", "0::job", "nonsense", "0::/job", "0::/other", "0::/zero", "1:cpu"})
+        EXPECT_EQ(cores(self), 0) << self;
+}
+
+// The mask belongs to the thread, so it ends with it.
+TEST(Cpus, AffinityToOneCpuLeavesOneCore)
+{
+    int cores = 0;
+    std::thread([&] {
+        cpu_set_t allowed;
+        ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+        int cpu = 0;
+        while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, &allowed))
+            ++cpu;
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+        cores = available_cores();
+    }).join();
+    EXPECT_EQ(cores, 1);
+}
+
+TEST(Cpus, NoMoreCoresThanTheAffinityMaskHas)
+{
+    cpu_set_t allowed;
+    ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    EXPECT_LE(available_cores(), CPU_COUNT(&allowed));
+}
+
+}  // namespace
+}  // namespace pm

@@ -1,0 +1,391 @@
+// PM(SHMEM) from inside: cards, slots, reserved memory, and what a receiver survives. What it promises to its users is in the
+// conformance suite.
+#include "shmmod/shmem.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/pattern.h"
+#include "support/private_devshm.h"
+#include "support/processes.h"
+#include "support/random.h"
+
+namespace pm::shmem {
+namespace {
+
+// What arrived, whole messages only.
+struct Arrived {
+    unsigned messages = 0;
+    std::vector<std::byte> payload;  // of the last one
+    std::size_t total = 0;
+    bool beyond = false;  // more pieces than the message has bytes
+};
+Arrived arrived;
+
+void *on_arrived(std::uint8_t, void *, void *piece, std::size_t size, std::size_t total)
+{
+    auto bytes = static_cast<std::byte *>(piece);
+    arrived.payload.assign(bytes, bytes + size);
+    arrived.total = total;
+    arrived.messages += size == total;
+    return &arrived;
+}
+
+void on_more(void *, void *piece, std::size_t size)
+{
+    auto bytes = static_cast<std::byte *>(piece);
+    arrived.payload.insert(arrived.payload.end(), bytes, bytes + size);
+    arrived.beyond |= arrived.payload.size() > arrived.total;
+    arrived.messages += size > 0 && arrived.payload.size() == arrived.total;
+}
+
+std::unique_ptr<Shmem> make_device(Backing backing = Backing::automatic)
+{
+    auto device = Shmem::create({backing}, {on_arrived, on_more});
+    EXPECT_TRUE(device.ok()) << device.error().text;
+    return device.ok() ? std::move(device.value()) : nullptr;
+}
+
+Card card_of(const Shmem &device)
+{
+    std::byte bytes[max_card_size];
+    EXPECT_EQ(device.write_card(bytes), sizeof(Card));
+    Card card;
+    std::memcpy(&card, bytes, sizeof card);
+    return card;
+}
+
+// The segment of `device`, as a sender sees it.
+struct View {
+    explicit View(const Shmem &device) : card(card_of(device))
+    {
+        auto opened = open_file_of(card.process, card.file);
+        EXPECT_TRUE(opened.ok()) << opened.error().text;
+        file = std::move(opened.value());
+        mapping = std::move(Mapping::create(file.get(), 0, header_room).value());
+    }
+    SegmentHeader &header() { return *reinterpret_cast<SegmentHeader *>(mapping.data()); }
+    RingMemory<std::atomic> &ring(std::uint32_t slot)
+    {
+        slot_mapping = std::move(Mapping::create(file.get(), slot_offset(slot), slot_room).value());
+        return *reinterpret_cast<RingMemory<std::atomic> *>(slot_mapping.data());
+    }
+
+    Card card;
+    File file;
+    Mapping mapping;
+    Mapping slot_mapping;
+};
+
+class ShmemDevice : public testing::Test {
+  protected:
+    void SetUp() override { arrived = {}; }
+
+    Shmem::Peer *connect(Shmem &from, const Shmem &to)
+    {
+        Card card = card_of(to);
+        auto peer = from.connect(&card, sizeof card);
+        EXPECT_TRUE(peer.ok()) << peer.error().text;
+        return peer.ok() ? peer.value() : nullptr;
+    }
+
+    // Until it is accepted; `poll` what arrives meanwhile. Bounded.
+    Status send(Shmem &from, Shmem::Peer *peer, std::size_t size, Shmem *poll = nullptr)
+    {
+        payload = test::pattern(size, size);
+        std::uint64_t header = size;
+        Message message{1, &header, sizeof header, {payload.data(), size, nullptr, nullptr}};
+        SendProgress progress;
+        Status status = Status::again;
+        for (unsigned tries = 0; tries < 10'000 && status == Status::again; ++tries) {
+            status = from.try_send(peer, message, &progress);
+            if (poll != nullptr)
+                poll->poll();
+        }
+        return status;
+    }
+
+    static void poll_all(Shmem &device)
+    {
+        for (unsigned i = 0; i < 10'000 && device.poll() > 0; ++i) {
+        }
+    }
+
+    std::vector<std::byte> payload;
+};
+
+TEST_F(ShmemDevice, ACardSaysHostProcessAndFile)
+{
+    auto device = make_device();
+    Card card = card_of(*device);
+    EXPECT_EQ(card.host, host_identity());
+    EXPECT_EQ(card.process, getpid());
+    EXPECT_GE(fcntl(card.file, F_GETFD), 0);
+    EXPECT_NE(card.token, 0u);
+    EXPECT_NE(card.token, card_of(*make_device()).token) << "every channel has a token of its own";
+}
+
+TEST_F(ShmemDevice, TheHostIsTheSameForAllItsProcesses)
+{
+    std::uint64_t ours = host_identity();
+    test::in_a_process(60, [&] { EXPECT_EQ(host_identity(), ours); });
+}
+
+TEST_F(ShmemDevice, ConnectingCostsTheReceiverNothingTheFirstMessageARing)
+{
+    auto receiver = make_device();
+    auto sender = make_device();
+    std::size_t before = receiver->memory_in_use();
+    EXPECT_GT(before, 0u);
+    Shmem::Peer *peer = connect(*sender, *receiver);
+    EXPECT_EQ(receiver->memory_in_use(), before);
+    EXPECT_EQ(send(*sender, peer, 8), Status::ok);
+    std::size_t ring = receiver->memory_in_use() - before;
+    auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    EXPECT_EQ(ring, (sizeof(RingMemory<std::atomic>) + page - 1) / page * page);
+    EXPECT_EQ(send(*sender, peer, small_capacity), Status::ok);
+    EXPECT_GT(receiver->memory_in_use(), before + ring) << "a message that does not fit a cell needs the bulk area";
+    sender->disconnect(peer);
+}
+
+TEST_F(ShmemDevice, AQuietPairKeepsTheFirstBulkMemory)
+{
+    auto receiver = make_device();
+    auto sender = make_device();
+    Shmem::Peer *peer = connect(*sender, *receiver);
+    EXPECT_EQ(send(*sender, peer, 1000, receiver.get()), Status::ok);
+    std::size_t memory = receiver->memory_in_use();
+    for (int i = 0; i < 200; ++i) {
+        ASSERT_EQ(send(*sender, peer, 10'000, receiver.get()), Status::ok);
+        poll_all(*receiver);
+    }
+    EXPECT_EQ(arrived.messages, 201u);
+    EXPECT_EQ(receiver->memory_in_use(), memory);
+    sender->disconnect(peer);
+}
+
+TEST_F(ShmemDevice, EverySenderClaimsASlotOnce)
+{
+    auto receiver = make_device();
+    View view(*receiver);
+    std::vector<std::unique_ptr<Shmem>> senders;
+    for (std::uint32_t i = 0; i < 5; ++i) {
+        senders.push_back(make_device());
+        Shmem::Peer *peer = connect(*senders[i], *receiver);
+        for (int j = 0; j < 3; ++j)
+            EXPECT_EQ(send(*senders[i], peer, 1), Status::ok);
+        EXPECT_EQ(view.header().claimed.load(), i + 1);
+        senders[i]->disconnect(peer);
+    }
+    poll_all(*receiver);
+    EXPECT_EQ(arrived.messages, 15u);
+}
+
+TEST_F(ShmemDevice, WithoutAFreeSlotTheErrorSaysSoAndStays)
+{
+    auto receiver = make_device();
+    auto sender = make_device();
+    View view(*receiver);
+    view.header().claimed.store(slot_limit);
+    Shmem::Peer *peer = connect(*sender, *receiver);
+    EXPECT_EQ(send(*sender, peer, 1), Status::no_memory);
+    EXPECT_NE(peer->error.text.find(std::to_string(slot_limit)), std::string::npos) << peer->error.text;
+    EXPECT_EQ(send(*sender, peer, 1), Status::no_memory) << "the peer is not usable any more";
+    EXPECT_EQ(view.header().claimed.load(), slot_limit + 1) << "and does not claim again and again";
+    EXPECT_EQ(receiver->poll(), 0u) << "a receiver with more claims than slots";
+    sender->disconnect(peer);
+}
+
+TEST_F(ShmemDevice, AProcessThatIsGoneBeforeTheFirstMessageIsUnreachable)
+{
+    auto sender = make_device();
+    auto receiver = make_device();
+    Shmem::Peer *peer = connect(*sender, *receiver);
+    receiver.reset();
+    EXPECT_EQ(send(*sender, peer, 1), Status::unreachable);
+    EXPECT_FALSE(peer->error.text.empty());
+    sender->disconnect(peer);
+}
+
+// The number of a process or a descriptor may be used again, for a file that is shorter than a header.
+TEST_F(ShmemDevice, AFileThatTookThePlaceOfTheChannelIsUnreachableAndNoSigbus)
+{
+    auto sender = make_device();
+    auto receiver = make_device();
+    Shmem::Peer *peer = connect(*sender, *receiver);
+    auto empty = create_nameless_file(Backing::automatic, 0);
+    ASSERT_TRUE(empty.ok());
+    int descriptor = card_of(*receiver).file;
+    ASSERT_EQ(dup2(empty.value().get(), descriptor), descriptor);
+    EXPECT_EQ(send(*sender, peer, 1), Status::unreachable);
+    EXPECT_FALSE(peer->error.text.empty());
+    sender->disconnect(peer);
+}
+
+TEST_F(ShmemDevice, ASlotThatIsClaimedButNotOpenIsLeftAlone)
+{
+    auto receiver = make_device();
+    View view(*receiver);
+    view.header().claimed.store(3);
+    std::size_t memory = receiver->memory_in_use();
+    ring_doorbell(&view.header().ready, ready_bit(0) | ready_bit(1) | ready_bit(2));
+    EXPECT_EQ(receiver->poll(), 0u);
+    EXPECT_EQ(receiver->memory_in_use(), memory) << "looking at a slot must not give it memory";
+    EXPECT_TRUE(receiver->arm()) << "and is over: nothing to poll";
+    receiver->disarm();
+}
+
+// A sender claimed a slot and died before it reserved memory, or was refused any. With more than 31 senders its bit is
+// another one's, too. The receiver must not touch that slot's memory: there may be none left.
+TEST_F(ShmemDevice, ASlotWithoutMemoryIsNoSigbusWhenDevShmIsFull)
+{
+    test::in_a_process(60, [&] {
+        if (std::string reason = test::enter_private_devshm("1m"); !reason.empty())
+            GTEST_SKIP() << reason;
+        auto receiver = make_device(Backing::devshm);
+        auto sender = make_device(Backing::memfd);
+        Shmem::Peer *peer = connect(*sender, *receiver);
+        ASSERT_EQ(send(*sender, peer, 1), Status::ok);
+        View view(*receiver);
+        view.header().claimed.store(ready_bits + 1);
+        auto filler = create_nameless_file(Backing::devshm, 1 << 20);
+        ASSERT_TRUE(filler.ok());
+        for (std::size_t offset = 0; !reserve(filler.value().get(), offset, 4096);)
+            ASSERT_LT(offset += 4096, std::size_t{1} << 20);
+        poll_all(*receiver);
+        EXPECT_EQ(arrived.messages, 1u);
+        sender->disconnect(peer);
+    });
+}
+
+TEST_F(ShmemDevice, AFullDevShmIsAnErrorWithASentence)
+{
+    test::in_a_process(60, [&] {
+        if (std::string reason = test::enter_private_devshm("256k"); !reason.empty())
+            GTEST_SKIP() << reason;
+        auto receiver = make_device(Backing::devshm);
+        auto sender = make_device(Backing::memfd);
+        auto filler = create_nameless_file(Backing::devshm, 1 << 20);
+        ASSERT_TRUE(filler.ok());
+
+        // Nothing left for a bulk area: small messages go, larger ones are refused.
+        Shmem::Peer *peer = connect(*sender, *receiver);
+        ASSERT_EQ(send(*sender, peer, 1), Status::ok);
+        for (std::size_t offset = 0; !reserve(filler.value().get(), offset, 4096);)
+            ASSERT_LT(offset += 4096, std::size_t{1} << 20);
+        EXPECT_EQ(send(*sender, peer, 1000), Status::no_memory);
+        EXPECT_NE(peer->error.text.find("/dev/shm"), std::string::npos) << peer->error.text;
+
+        // Not even a ring for another sender; nor a channel for another process.
+        auto late = make_device(Backing::memfd);
+        Shmem::Peer *other = connect(*late, *receiver);
+        EXPECT_EQ(send(*late, other, 1), Status::no_memory);
+        EXPECT_NE(other->error.text.find("/dev/shm"), std::string::npos) << other->error.text;
+        auto none = Shmem::create({Backing::devshm}, {on_arrived, on_more});
+        ASSERT_FALSE(none.ok());
+        EXPECT_EQ(none.error().status, Status::no_memory);
+        EXPECT_NE(none.error().text.find("KiB"), std::string::npos) << none.error().text;
+        sender->disconnect(peer);
+        late->disconnect(other);
+    });
+}
+
+// With little memory everything still arrives, in smaller steps.
+TEST_F(ShmemDevice, ADevShmThatEndsInMidGrowthSlowsDownOnly)
+{
+    test::in_a_process(60, [&] {
+        if (std::string reason = test::enter_private_devshm("128k"); !reason.empty())
+            GTEST_SKIP() << reason;
+        auto receiver = make_device(Backing::devshm);
+        auto sender = make_device(Backing::memfd);
+        Shmem::Peer *peer = connect(*sender, *receiver);
+        for (std::size_t size : {100'000u, 1'000'000u, 16'384u, 3u}) {
+            ASSERT_EQ(send(*sender, peer, size, receiver.get()), Status::ok) << size << ": " << peer->error.text;
+            poll_all(*receiver);
+            EXPECT_EQ(arrived.payload, payload) << size;
+        }
+        EXPECT_EQ(arrived.messages, 4u);
+        sender->disconnect(peer);
+    });
+}
+
+TEST_F(ShmemDevice, NonsenseInARingStaysHarmless)
+{
+    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+        auto receiver = make_device();
+        auto sender = make_device();
+        Shmem::Peer *peer = connect(*sender, *receiver);
+        ASSERT_EQ(send(*sender, peer, 1), Status::ok);
+        poll_all(*receiver);
+        arrived = {};
+        View view(*receiver);
+        ASSERT_FALSE(reserve(view.file.get(), slot_offset(0), slot_room));
+        RingMemory<std::atomic> &ring = view.ring(0);
+        test::Random random(seed);
+        for (std::uint32_t position = 1; position < 20; ++position) {
+            Cell<std::atomic> &cell = ring.cells[position];
+            test::fill_pattern(random.next(), 0, cell.bytes, sizeof cell.bytes);
+            auto kind = static_cast<CellKind>(random.one_in(4) ? random.below(256) : random.between(1, 3));
+            cell.word.store(detail::make_word(position, kind, 0, static_cast<std::uint16_t>(random.next())));
+        }
+        ring_doorbell(&view.header().ready, ready_bit(0));
+        EXPECT_EQ(receiver->poll(), 19u);
+        EXPECT_FALSE(arrived.beyond) << "seed " << seed << ": a message got more bytes than it announced";
+        sender->disconnect(peer);
+    }
+}
+
+TEST_F(ShmemDevice, AMessageThatIsSentWholeIsSentWholeOrNotAtAll)
+{
+    auto receiver = make_device();
+    auto sender = make_device();
+    Shmem::Peer *peer = connect(*sender, *receiver);
+    Message first{1, nullptr, 0, {}};
+    EXPECT_FALSE(sender->try_send_whole(peer, first)) << "not before the first message has opened the way";
+    ASSERT_EQ(send(*sender, peer, 1), Status::ok);
+    poll_all(*receiver);
+    unsigned sent = 1;
+    for (std::size_t size : {std::size_t{0}, small_capacity, small_capacity + 1, smallest_piece + 1, whole_piece}) {
+        auto bytes = test::pattern(size, size);
+        Message message{1, nullptr, 0, {bytes.data(), size, nullptr, nullptr}};
+        unsigned accepted = 0;
+        while (accepted < 100 && sender->try_send_whole(peer, message))
+            ++accepted;
+        EXPECT_GT(accepted, 0u) << size;
+        EXPECT_LT(accepted, 100u) << size << ": there must be an end";
+        poll_all(*receiver);
+        sent += accepted;
+        EXPECT_EQ(arrived.messages, sent) << size;
+        EXPECT_EQ(arrived.payload, bytes) << size;
+    }
+    sender->disconnect(peer);
+}
+
+TEST_F(ShmemDevice, KnowsThatAPeerCanReadUsOnceThePeerHasTried)
+{
+    auto receiver = make_device();
+    auto sender = make_device();  // the probe word of this process is the last device's
+    Shmem::Peer *peer = connect(*sender, *receiver);
+    EXPECT_FALSE(sender->peer_can_pull(peer));
+    ASSERT_EQ(send(*sender, peer, 1), Status::ok);
+    EXPECT_FALSE(sender->peer_can_pull(peer)) << "not before the receiver has polled";
+    poll_all(*receiver);
+    std::uint64_t word = 42, copy = 0;
+    iovec piece{&copy, sizeof copy};
+    bool works = shmem::pull(getpid(), reinterpret_cast<std::uint64_t>(&word), &piece, 1);
+    EXPECT_EQ(sender->peer_can_pull(peer), works);
+    copy = 0;
+    EXPECT_EQ(sender->pull(peer, reinterpret_cast<std::uint64_t>(&word), &piece, 1), works);
+    EXPECT_EQ(copy, works ? 42u : 0u);
+    sender->disconnect(peer);
+}
+
+}  // namespace
+}  // namespace pm::shmem
