@@ -6,12 +6,22 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 namespace pm {
 namespace {
 
-int affinity_cores()
+// FNV-1a.
+std::uint64_t hash_of(const void *data, std::size_t size)
+{
+    std::uint64_t value = 0xcbf29ce484222325u;
+    for (std::size_t i = 0; i < size; ++i)
+        value = (value ^ static_cast<const unsigned char *>(data)[i]) * 0x100000001b3u;
+    return value;
+}
+
+CoreGrant affinity_grant()
 {
     // A machine may have more CPUs than cpu_set_t holds: ask with a growing mask.
     for (int cpus = CPU_SETSIZE; cpus <= 1 << 16; cpus *= 2) {
@@ -21,11 +31,12 @@ int affinity_cores()
         size_t size = CPU_ALLOC_SIZE(cpus);
         CPU_ZERO_S(size, set);
         int count = sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : 0;
+        std::uint64_t mask = hash_of(set, size);
         CPU_FREE(set);
         if (count > 0)
-            return count;
+            return {mask, count, 0};
     }
-    return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+    return {0, static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))), 0};
 }
 
 std::string read_text(const std::string &path)
@@ -94,11 +105,33 @@ int cgroup_quota_cores(const std::string &root, const std::string &self)
     return least;
 }
 
+CoreGrant core_grant()
+{
+    CoreGrant grant = affinity_grant();
+    grant.quota = cgroup_quota_cores("/sys/fs/cgroup", read_text("/proc/self/cgroup"));
+    return grant;
+}
+
+int cores_of_all(const std::vector<CoreGrant> &grants)
+{
+    std::map<std::uint64_t, std::int32_t> masks;
+    int quota = 0;
+    for (const CoreGrant &grant : grants) {
+        masks[grant.mask] = std::max(grant.cores, 1);
+        if (grant.quota > 0)
+            quota = quota == 0 ? grant.quota : std::min(quota, grant.quota);
+    }
+    int cores = 0;
+    for (const auto &[mask, count] : masks)
+        cores += count;
+    if (quota > 0)
+        cores = std::min(cores, quota);
+    return std::max(cores, 1);
+}
+
 int available_cores()
 {
-    int cores = affinity_cores();
-    int quota = cgroup_quota_cores("/sys/fs/cgroup", read_text("/proc/self/cgroup"));
-    return quota > 0 ? std::min(cores, quota) : cores;
+    return cores_of_all({core_grant()});
 }
 
 }  // namespace pm

@@ -1,11 +1,25 @@
 // How many cores this process may really use: the affinity mask and the cgroup CPU quota count, not only the machine.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace pm {
 
-// At least 1.
+// What one process may use.
+struct CoreGrant {
+    std::uint64_t mask;  // stands for the affinity mask: equal masks, equal values
+    std::int32_t cores;  // in the mask, at least 1
+    std::int32_t quota;  // of its cgroup, in cores; 0: none
+};
+CoreGrant core_grant();
+
+// What processes of one host have together, at least 1. Masks are taken to be equal or disjoint, as those of bound and of
+// unbound ranks are. The same for every process that asks with the same grants.
+int cores_of_all(const std::vector<CoreGrant> &grants);
+
+// For this process alone, at least 1.
 int available_cores();
 
 // The pure part, for tests. `quota` and `period` in microseconds; quota <= 0: no limit.

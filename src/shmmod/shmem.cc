@@ -97,6 +97,7 @@ Result<std::unique_ptr<Shmem>> Shmem::create(const Settings &settings, const Sin
     device->card_.host = host_identity();
     device->card_.process = getpid();
     device->card_.file = file.value().get();
+    device->card_.grant = core_grant();
     device->file_ = std::move(file.value());
     probe_word = device->card_.token;
     device->header_->magic = segment_magic;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/cpus.h"
 #include "base/status.h"
 #include "pm/device.h"
 #include "shmmod/doorbell.h"
@@ -27,6 +28,7 @@ struct Card {
     std::uint64_t token;
     std::int32_t process;
     std::int32_t file;
+    CoreGrant grant;
 };
 static_assert(sizeof(Card) <= max_card_size);
 

@@ -383,15 +383,12 @@ TYPED_TEST_P(Conformance, HoldsASenderBackWhenTheReceiverDoesNotPoll)
                 return self.complete({});
             }
             auto out = self.outbox(1, stream);
-            // Full is when many tries in a row get nothing through.
-            std::size_t last = 0;
+            // Full is when many tries in a row get no message through.
             for (unsigned refused = 0; refused < 1000; ++refused) {
                 if (out.step() == Status::ok)
                     refused = 0;
                 ASSERT_FALSE(out.done()) << "everything was accepted, but nobody reads";
-                last = out.sent();
             }
-            EXPECT_EQ(out.sent(), last);
             self.board.signals[0].add();
             self.complete({&out});
         });
@@ -399,20 +396,39 @@ TYPED_TEST_P(Conformance, HoldsASenderBackWhenTheReceiverDoesNotPoll)
 
 // ---- cards -------------------------------------------------------------------------------------------------------------
 
+// A card with a wrong bit is refused, unless the device proves that it reaches the owner all the same: a process may have several
+// numbers, those of its threads.
 TYPED_TEST_P(Conformance, RefusesACardThatDiffersInOneBit)
 {
     this->run(2, [](auto &self) {
-        if (self.number == 0) {
-            std::byte card[max_card_size];
-            for (std::size_t bit = 0; bit < 8 * self.board.card_sizes[1]; ++bit) {
-                std::memcpy(card, self.board.cards[1], sizeof card);
-                card[bit / 8] ^= std::byte{1} << bit % 8;
-                auto peer = self.device().connect(card, self.board.card_sizes[1]);
-                ASSERT_FALSE(peer.ok()) << "bit " << bit;
-                EXPECT_NE(peer.error().status, Status::ok);
-                EXPECT_NE(peer.error().text.find(' '), std::string::npos) << "a sentence: " << peer.error().text;
-            }
+        Stream stream(8 * max_card_size, Shape{8, 8});
+        auto &accepted = self.board.signals[0];
+        if (self.number == 1) {
+            self.inbox.expect(0, stream);
+            self.board.signals[1].wait_for(1);
+            self.poll_until([&] { return self.inbox.received(0) == accepted.value(); });
+            return self.meet();
         }
+        std::byte card[max_card_size];
+        std::size_t refused = 0, bits = 8 * self.board.card_sizes[1];
+        for (std::size_t bit = 0; bit < bits; ++bit) {
+            std::memcpy(card, self.board.cards[1], sizeof card);
+            card[bit / 8] ^= std::byte{1} << bit % 8;
+            auto peer = self.device().connect(card, self.board.card_sizes[1]);
+            if (peer.ok()) {
+                Outbox<typename TypeParam::Device> out(self.device(), peer.value(), 0, 1, stream);
+                out.skip(accepted.value());
+                ASSERT_EQ(out.step(), Status::ok) << "bit " << bit;
+                accepted.add();
+                self.device().disconnect(peer.value());
+                continue;
+            }
+            ++refused;
+            EXPECT_NE(peer.error().status, Status::ok);
+            EXPECT_NE(peer.error().text.find(' '), std::string::npos) << "a sentence: " << peer.error().text;
+        }
+        EXPECT_GT(refused, bits * 3 / 4);
+        self.board.signals[1].add();
         self.meet();
     });
 }
@@ -518,6 +534,7 @@ TYPED_TEST_P(Conformance, ASenderKilledAtAnyMomentLeavesWholeMessagesInOrder)
             while (self.device().poll() > 0) {
             }
             // The inbox has checked order and bytes. A new sender is served as if nothing had been.
+            self.inbox.when_complete(nullptr);
             Stream own = random_stream(99, 100, largest, 50'000);
             self.inbox.expect(0, own);
             auto out = self.outbox(0, own);
@@ -674,7 +691,7 @@ TYPED_TEST_P(Conformance, ASleeperIsWokenByAnyOfManySenders)
 TYPED_TEST_P(Conformance, MemoryGrowsWithThePairsThatTalk)
 {
     this->run(10, [](auto &self) {
-        Stream stream{{8, 8}, {8, 30'000}};
+        Stream stream{{8, 8}, {8, 32}};
         auto talk = [&](unsigned first, unsigned last) {
             if (self.number >= first && self.number <= last) {
                 auto out = self.outbox(0, stream);
@@ -686,16 +703,21 @@ TYPED_TEST_P(Conformance, MemoryGrowsWithThePairsThatTalk)
                     self.inbox.expect(sender, stream);
                 self.poll_until([&] { return self.inbox.complete(); });
             }
+        };
+        // While nobody does anything.
+        auto measure = [&] {
             self.meet();
+            std::size_t memory = TypeParam::memory(self.device());
+            self.meet();
+            return memory;
         };
         if (self.number > 0)
             self.connect(0);
-        self.meet();
-        std::size_t silent = TypeParam::memory(self.device());
+        std::size_t silent = measure();
         talk(1, 1);
-        std::size_t one = TypeParam::memory(self.device());
+        std::size_t one = measure();
         talk(2, 5);
-        std::size_t five = TypeParam::memory(self.device());
+        std::size_t five = measure();
         if (self.number > 0)
             return;
         if (silent == 0)

@@ -138,6 +138,32 @@ TEST_F(ShmemDevice, TheHostIsTheSameForAllItsProcesses)
     test::in_a_process(60, [&] { EXPECT_EQ(host_identity(), ours); });
 }
 
+TEST_F(ShmemDevice, RefusesStrangersAndSaysWhy)
+{
+    auto device = make_device();
+    auto other = make_device();
+    auto refusal = [&](auto change) {
+        Card card = card_of(*other);
+        change(card);
+        auto peer = device->connect(&card, sizeof card);
+        EXPECT_FALSE(peer.ok());
+        return peer.ok() ? std::string() : peer.error().text;
+    };
+    auto expect = [](const std::string &text, const char *part) { EXPECT_NE(text.find(part), std::string::npos) << text; };
+    expect(refusal([](Card &card) { ++card.host; }), "another host");
+    expect(refusal([](Card &card) { ++card.token; }), "not its channel");
+    expect(refusal([](Card &card) { card.file = 1'000'000; }), "No such file");
+    expect(refusal([&](Card &card) { card.file = card_of(*device).file; }), "not its channel");
+    expect(refusal([](Card &card) { card.process = 0; }), "/proc/0/fd");
+    // Something else under that number: a directory, a pipe.
+    File directory(open("/", O_RDONLY | O_DIRECTORY));
+    expect(refusal([&](Card &card) { card.file = directory.get(); }), "Is a directory");
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    File reading(ends[0]), writing(ends[1]);
+    expect(refusal([&](Card &card) { card.file = ends[0]; }), "not its channel");
+}
+
 TEST_F(ShmemDevice, ConnectingCostsTheReceiverNothingTheFirstMessageARing)
 {
     auto receiver = make_device();

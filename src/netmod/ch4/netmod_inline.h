@@ -5,7 +5,7 @@
 #include "netmod_am_fallback_recv.h"
 #include "netmod_am_fallback_probe.h"
 #include "netmod_am_fallback_rma.h"
-#include "netmod_am_fallback_coll.h"
+#include "composite_coll.h"
 #include "netmod_am_fallback_part.h"
 
 #include "composite_progress.h"

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -47,11 +48,17 @@ struct Core {
     std::vector<pm_peer *> queued;  // peers with a queue
     // For pm_wait_*(), which are called without the lock.
     std::atomic<bool> any_queued{false};
-    std::atomic<std::uint32_t> empty_polls{0};  // outside of a wait
     bool polling = false;
-    bool prefer_pull = false;
+
+    // Settings, and what follows from them once the ranks of the host are known: see plan().
+    pm::WaitMode wait_mode{};
+    pm::Rendezvous rendezvous{};
+    int ranks_on_host = 1;
+    std::atomic<bool> planned{false};
     bool oversubscribed = false;
-    pm::WaitPlan plan{};
+    bool prefer_pull = false;
+    pm::WaitPlan wait_plan{};
+
     void (*sent)(void *cookie) = nullptr;
     void *(*arrived)(int, void *, void *, size_t, size_t) = nullptr;
     void (*more)(void *, void *, size_t) = nullptr;
@@ -63,9 +70,28 @@ std::string error_text;
 
 // Several threads may wait: each counts for itself.
 thread_local std::uint32_t idle_polls;
+thread_local std::uint32_t empty_polls;  // outside of a wait
 
 // A program may poll by itself (MPI_Test in a loop). With more ranks than cores it would keep those it waits for from running.
 constexpr std::uint32_t empty_polls_before_yield = 20;
+
+// Made by the first who needs it, after start-up has connected all ranks of the job: every rank of a host comes to the same
+// answer, because all have the same cards. It stays, since collectives choose their algorithm by it.
+void plan()
+{
+    // [W1] a thread that sees it made sees what it holds; pairs with [W2]. Start-up is one thread.
+    if (core->planned.load(std::memory_order_acquire)) [[likely]]
+        return;
+    std::vector<pm::CoreGrant> grants;
+    for (const auto &[card, peer] : core->peers)
+        grants.push_back(peer->shmem->card.grant);
+    int cores = pm::cores_of_all(grants);
+    core->oversubscribed = pm::oversubscribed(core->ranks_on_host, cores);
+    core->wait_plan = pm::make_wait_plan(core->wait_mode, core->ranks_on_host, cores);
+    core->prefer_pull = core->rendezvous == pm::Rendezvous::pull ||
+                        (core->rendezvous == pm::Rendezvous::automatic && core->oversubscribed);
+    core->planned.store(true, std::memory_order_release);  // [W2]
+}
 
 int failed(const pm::Error &error)
 {
@@ -178,11 +204,9 @@ int pm_open(const pm_setup *setup)
     settings.backing = backing.value();
     settings.ranks_on_host = setup->ranks_on_host;
 
-    int cores = pm::available_cores();
-    opening->oversubscribed = pm::oversubscribed(setup->ranks_on_host, cores);
-    opening->plan = pm::make_wait_plan(mode.value(), setup->ranks_on_host, cores);
-    opening->prefer_pull = rendezvous.value() == pm::Rendezvous::pull ||
-                           (rendezvous.value() == pm::Rendezvous::automatic && opening->oversubscribed);
+    opening->wait_mode = mode.value();
+    opening->rendezvous = rendezvous.value();
+    opening->ranks_on_host = setup->ranks_on_host;
     opening->arrived = setup->arrived;
     opening->more = setup->more;
     opening->sent = setup->sent;
@@ -279,12 +303,9 @@ int pm_progress(void)
     core->polling = false;
     if (done != 0) {
         idle_polls = 0;
-        core->empty_polls.store(0, std::memory_order_relaxed);
-    } else if (core->oversubscribed) {
-        std::uint32_t empty_polls = core->empty_polls.load(std::memory_order_relaxed) + 1;
-        core->empty_polls.store(empty_polls, std::memory_order_relaxed);
-        if (empty_polls > empty_polls_before_yield)
-            sched_yield();
+        empty_polls = 0;
+    } else if (core->oversubscribed && ++empty_polls > empty_polls_before_yield) {
+        sched_yield();
     }
     return done;
 }
@@ -296,6 +317,7 @@ int pm_sends_queued(void)
 
 int pm_prefers_pull(const pm_peer *peer)
 {
+    plan();
     return core->prefer_pull && core->shmem->peer_can_pull(peer->shmem);
 }
 
@@ -313,8 +335,9 @@ int pm_pull(const pm_peer *peer, uint64_t address, const struct iovec *pieces, s
 
 int pm_wait_step(void)
 {
-    core->empty_polls.store(0, std::memory_order_relaxed);
-    switch (core->plan.action(idle_polls++)) {
+    plan();
+    empty_polls = 0;
+    switch (core->wait_plan.action(idle_polls++)) {
         case pm::WaitAction::poll:
             return 0;
         case pm::WaitAction::yield:
@@ -342,6 +365,12 @@ void pm_wait_sleep(int nap)
 void pm_wait_disarm(void)
 {
     core->shmem->disarm();
+}
+
+int pm_crowded(void)
+{
+    plan();
+    return core->oversubscribed;
 }
 
 void pm_get_traffic(pm_traffic *traffic)

@@ -73,6 +73,9 @@ int pm_wait_arm(void);
 void pm_wait_sleep(int nap);
 void pm_wait_disarm(void);
 
+/* True when there are more ranks on this host than cores for them. */
+int pm_crowded(void);
+
 /* Counters by device, for reports. */
 typedef struct pm_traffic {
     const char *device;

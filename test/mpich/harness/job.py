@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from . import verdict
 
 MARK = "MPICH_SUITE_JOB"
+LAUNCHER_TIMED_OUT = "APPLICATION TIMED OUT"  # said by MPICH's mpiexec
 LAUNCHER_GRACE_SECONDS = 10  # for mpiexec to end a job by itself
 EXIT_GRACE_SECONDS = 2  # for processes of a job that are about to exit when mpiexec returns
 KEPT_OUTPUT = 20000
@@ -47,17 +48,20 @@ def processes_of(mark):
 
 
 def kill_all(mark):
-    """Kills until none is left: a process may have been forking when it was looked for."""
+    """Kills until none is left: a process may have been forking when it was looked for.  True when there was one."""
+    found = False
     for _ in range(50):
         processes = processes_of(mark)
         if not processes:
-            return
+            break
+        found = True
         for process in processes:
             try:
                 os.kill(process, signal.SIGKILL)
             except ProcessLookupError:
                 pass
         time.sleep(0.02)
+    return found
 
 
 class Runner:
@@ -93,22 +97,25 @@ class Runner:
             job = subprocess.Popen(self.command(test), cwd=os.path.join(self.root, test.directory), env=environment,
                                    stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                    start_new_session=True)
-            alarm = threading.Timer(limit + LAUNCHER_GRACE_SECONDS, kill_all, (mark,))
+            killed = []
+            alarm = threading.Timer(limit + LAUNCHER_GRACE_SECONDS, lambda: killed.append(kill_all(mark)))
             alarm.start()
             if self._stopped:
                 kill_all(mark)
             exit_status = job.wait()
             alarm.cancel()
+            alarm.join()
             seconds = time.monotonic() - started
             left = self._sweep(mark)
             output.seek(0)
             text = output.read().decode(errors="replace")
         with self._lock:
             self._running.discard(mark)
-        return self._judge(test, limit, exit_status, seconds, text, left)
+        # Not from the seconds: they go on while somebody has stopped this process.
+        timed_out = any(killed) or LAUNCHER_TIMED_OUT in text
+        return self._judge(test, limit, exit_status, seconds, text, timed_out, left)
 
-    def _judge(self, test, limit, exit_status, seconds, text, left):
-        timed_out = seconds >= limit
+    def _judge(self, test, limit, exit_status, seconds, text, timed_out, left):
         if timed_out and f"{test.directory}/{test.program}" not in verdict.MUST_TIME_OUT:
             reason = f"timed out after {limit} s"
         else:
