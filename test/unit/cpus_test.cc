@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "support/temporary_directory.h"
 
@@ -13,6 +15,20 @@ namespace pm {
 namespace {
 
 using test::TemporaryDirectory;
+
+// The calling thread, to the first CPU it may use.
+void bind_to_one_cpu()
+{
+    cpu_set_t allowed;
+    ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    int cpu = 0;
+    while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, &allowed))
+        ++cpu;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+}
 
 TEST(Cpus, WithoutAQuotaTheAffinityCounts)
 {
@@ -140,20 +156,64 @@ TEST_F(CgroupTree, TextThatMakesNoSenseIsNoLimit)
         EXPECT_EQ(cores(self), 0) << self;
 }
 
+// ---- ranks of one host together ---------------------------------------------------------------------------------------
+
+TEST(CoresOfAll, RanksWithTheSameMaskShareItsCores)
+{
+    EXPECT_EQ(cores_of_all({{1, 4, 0}}), 4);
+    EXPECT_EQ(cores_of_all({{1, 4, 0}, {1, 4, 0}, {1, 4, 0}}), 4);
+}
+
+TEST(CoresOfAll, RanksBoundToCoresOfTheirOwnHaveThemAll)
+{
+    EXPECT_EQ(cores_of_all({{1, 1, 0}, {2, 1, 0}, {3, 2, 0}}), 4);
+}
+
+TEST(CoresOfAll, AQuotaLimitsThemTogether)
+{
+    EXPECT_EQ(cores_of_all({{1, 1, 2}, {2, 1, 2}, {3, 1, 2}}), 2);
+    EXPECT_EQ(cores_of_all({{1, 8, 0}, {1, 8, 3}}), 3);
+    EXPECT_EQ(cores_of_all({{1, 2, 16}}), 2);
+}
+
+TEST(CoresOfAll, ThereIsAlwaysOneCore)
+{
+    EXPECT_EQ(cores_of_all({}), 1);
+    EXPECT_EQ(cores_of_all({{1, 0, 0}}), 1);
+}
+
+// Every rank lists the ranks in an order of its own.
+TEST(CoresOfAll, TheOrderDoesNotMatter)
+{
+    std::vector<CoreGrant> grants{{5, 1, 0}, {2, 3, 7}, {5, 1, 4}, {9, 2, 0}};
+    int cores = cores_of_all(grants);
+    for (std::size_t i = 0; i < grants.size(); ++i) {
+        std::rotate(grants.begin(), grants.begin() + 1, grants.end());
+        EXPECT_EQ(cores_of_all(grants), cores);
+    }
+}
+
+TEST(CoreGrant, EqualMasksHaveEqualValuesAndOthersDoNot)
+{
+    CoreGrant here = core_grant();
+    EXPECT_GE(here.cores, 1);
+    CoreGrant same{}, bound{};
+    std::thread([&] {
+        same = core_grant();
+        bind_to_one_cpu();
+        bound = core_grant();
+    }).join();
+    EXPECT_EQ(same.mask, here.mask);
+    EXPECT_EQ(bound.cores, 1);
+    EXPECT_EQ(bound.mask == here.mask, here.cores == 1);
+}
+
 // The mask belongs to the thread, so it ends with it.
 TEST(Cpus, AffinityToOneCpuLeavesOneCore)
 {
     int cores = 0;
     std::thread([&] {
-        cpu_set_t allowed;
-        ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
-        int cpu = 0;
-        while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, &allowed))
-            ++cpu;
-        cpu_set_t one;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+        bind_to_one_cpu();
         cores = available_cores();
     }).join();
     EXPECT_EQ(cores, 1);

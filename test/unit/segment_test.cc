@@ -207,13 +207,31 @@ TEST(SegmentInSmallDevShm, ReservingTooMuchIsAnErrorWithSizesAndNeverSigbus)
         Error error = reserve(descriptor, mebibyte, mebibyte);
         ASSERT_TRUE(error);
         EXPECT_EQ(error.status, Status::no_memory);
-        for (const char *part : {"1024 KiB of shared memory", "has 1024 KiB", "512 KiB free", "/dev/shm", "--shm-size"})
+        for (const char *part : {"reserving 1024 KiB", "has 1024 KiB", "512 KiB of them free", "/dev/shm", "--shm-size"})
             EXPECT_NE(error.text.find(part), std::string::npos) << part << " is not in: " << error.text;
         // What was reserved before is still there, and can be touched.
         auto mapping = Mapping::create(descriptor, 0, mebibyte / 2);
         ASSERT_TRUE(mapping.ok()) << mapping.error().text;
         std::memset(mapping.value().data(), 1, mebibyte / 2);
         EXPECT_FALSE(reserve(descriptor, mebibyte, 4096)) << "a refusal takes no memory";
+    });
+}
+
+TEST(SegmentInSmallDevShm, WhatIsNeededIsComparedWithWhatIsLeft)
+{
+    in_a_process(60, [] {
+        if (std::string reason = test::enter_private_devshm("1m"); !reason.empty())
+            GTEST_SKIP() << reason;
+        auto file = create_nameless_file(Backing::devshm, 16 * mebibyte);
+        ASSERT_TRUE(file.ok()) << file.error().text;
+        EXPECT_FALSE(check_space(file.value().get(), mebibyte, "a test"));
+        ASSERT_FALSE(reserve(file.value().get(), 0, mebibyte / 2));
+        EXPECT_FALSE(check_space(file.value().get(), mebibyte / 2, "a test"));
+        Error error = check_space(file.value().get(), mebibyte / 2 + 1, "the channels of a test");
+        ASSERT_TRUE(error);
+        EXPECT_EQ(error.status, Status::no_memory);
+        for (const char *part : {"the channels of a test", "need 513 KiB", "512 KiB of them free", "--shm-size"})
+            EXPECT_NE(error.text.find(part), std::string::npos) << part << " is not in: " << error.text;
     });
 }
 

@@ -1,17 +1,21 @@
 /* Collectives on a host with more ranks than cores.
  *
  * There a message costs little and a turn on a core costs much: while a rank waits, every other rank of its core has a turn. A tree
- * or butterfly of log2(n) rounds needs as many turns of everybody; a flat one, in which all talk to one rank, needs two.
+ * or butterfly of log2(n) rounds needs as many turns of everybody. When all talk to one rank, two are enough; when everybody
+ * tells everybody, one is, as long as n * n messages are cheap.
  * Where every rank has a core, and for communicators over several hosts, MPICH's own algorithms are better and are used. So
  * they are when the user chose an algorithm. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_coll.h"
+#include "composite_keep.h"
 
 /* The largest vector that one rank reduces for all. */
 #define FLAT_REDUCE_LIMIT 4096
 /* More ranks than this make the one rank the bottleneck. */
 #define FLAT_RANKS_LIMIT 64
+/* Up to this many ranks everybody tells everybody. */
+#define EXCHANGE_RANKS_LIMIT 16
 
 /* All ranks are of this job and on this host: then all of them answer the same here, and to pm_crowded(). */
 static bool on_one_host(MPIR_Comm * comm)
@@ -37,42 +41,146 @@ static void note(int result, int *mpi_errno, MPIR_Errflag_t * errflag)
     }
 }
 
-/* `root` sends the same to everybody. */
-static int flat_bcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, int root, int tag, MPIR_Comm * comm,
-                      MPIR_Errflag_t * errflag)
+static int tell_all_others(const void *data, MPI_Aint count, MPI_Datatype datatype, int tag, MPIR_Comm * comm,
+                           MPIR_Errflag_t * errflag)
 {
     int mpi_errno = MPI_SUCCESS;
     MPIR_Request *requests[FLAT_RANKS_LIMIT];
     int sent = 0;
 
-    if (comm->rank != root) {
-        MPI_Status status;
-        note(MPIC_Recv(buffer, count, datatype, root, tag, comm, &status, errflag), &mpi_errno, errflag);
-        return mpi_errno;
-    }
     for (int i = 1; i < comm->local_size; i++)
-        note(MPIC_Isend(buffer, count, datatype, (root + i) % comm->local_size, tag, comm, &requests[sent++], errflag),
+        note(MPIC_Isend(data, count, datatype, (comm->rank + i) % comm->local_size, tag, comm, &requests[sent++], errflag),
              &mpi_errno, errflag);
     note(MPIC_Waitall(sent, requests, MPI_STATUSES_IGNORE, errflag), &mpi_errno, errflag);
     return mpi_errno;
 }
 
+static int hear(int from, void *data, MPI_Aint count, MPI_Datatype datatype, int tag, MPIR_Comm * comm,
+                MPIR_Errflag_t * errflag)
+{
+    MPI_Status status;
+    return MPIC_Recv(data, count, datatype, from, tag, comm, &status, errflag);
+}
+
+/* A copy of what a root broadcast, which the others read from its memory: the root need not wait for them, and so for no further
+ * turns. Bounded, since the others may be far behind. */
+#define KEEP_LIMIT (256 * 1024)
+#define KEEP_ALL_LIMIT (8 * 1024 * 1024)
+
+typedef struct kept {
+    struct kept *next;
+    size_t size;
+    int sends;
+    MPIR_Request *requests[FLAT_RANKS_LIMIT];
+    char data[];
+} kept_t;
+
+static kept_t *kept_copies;
+static size_t kept_bytes;
+
+/* Frees the copies that everybody has read. */
+static void drop_copies(void)
+{
+    kept_t **place = &kept_copies;
+
+    while (*place) {
+        kept_t *copy = *place;
+        while (copy->sends > 0 && MPIR_Request_is_complete(copy->requests[copy->sends - 1]))
+            MPIR_Request_free(copy->requests[--copy->sends]);
+        if (copy->sends > 0) {
+            place = &copy->next;
+            continue;
+        }
+        *place = copy->next;
+        kept_bytes -= copy->size;
+        MPL_free(copy);
+    }
+}
+
+/* NULL when there is no room for one more. */
+static kept_t *keep_copy(const void *data, size_t size)
+{
+    kept_t *copy = NULL;
+
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    drop_copies();
+    if (kept_bytes + size <= KEEP_ALL_LIMIT)
+        copy = MPL_malloc(sizeof *copy + size, MPL_MEM_COLL);
+    if (copy)
+        kept_bytes += copy->size = size;
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    if (copy) {
+        copy->sends = 0;
+        memcpy(copy->data, data, size);
+    }
+    return copy;
+}
+
+int MPIDI_COMPOSITE_coll_finalize(void)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    while (drop_copies(), kept_copies != NULL && mpi_errno == MPI_SUCCESS) {
+        mpi_errno = MPID_Progress_test(NULL);
+        MPIDI_COMPOSITE_WAIT_MESSAGE();
+    }
+    return mpi_errno;
+}
+
+/* Tells all others where the copy is. */
+static int offer_copy(kept_t * copy, int tag, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    for (int i = 1; i < comm->local_size; i++)
+        note(MPIC_Isend(copy->data, copy->size, MPI_BYTE, (comm->rank + i) % comm->local_size, tag, comm,
+                        &copy->requests[copy->sends++], errflag), &mpi_errno, errflag);
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    copy->next = kept_copies;
+    kept_copies = copy;
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    return mpi_errno;
+}
+
+/* `root` sends the same to everybody. */
+static int flat_bcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, int root, int tag, MPIR_Comm * comm,
+                      MPIR_Errflag_t * errflag)
+{
+    int contiguous;
+    MPI_Aint true_lb;
+    size_t size;
+    MPIR_Datatype *type ATTRIBUTE((unused));
+    kept_t *copy = NULL;
+
+    if (comm->rank != root)
+        return hear(root, buffer, count, datatype, tag, comm, errflag);
+    MPIDI_Datatype_get_info(count, datatype, contiguous, size, type, true_lb);
+    if (contiguous && size > MPIDI_COMPOSITE_EAGER_LIMIT && size <= KEEP_LIMIT)
+        copy = keep_copy(MPIR_get_contig_ptr(buffer, true_lb), size);
+    return copy ? offer_copy(copy, tag, comm, errflag) : tell_all_others(buffer, count, datatype, tag, comm, errflag);
+}
+
 int MPIDI_COMPOSITE_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
     int mpi_errno = MPI_SUCCESS;
-    MPI_Status status;
+    int ranks = comm->local_size;
 
     if (MPIR_CVAR_BARRIER_INTRA_ALGORITHM != MPIR_CVAR_BARRIER_INTRA_ALGORITHM_auto || !on_one_host(comm))
         return MPIR_Barrier_impl(comm, errflag);
     if (!flat_is_better(comm))
         return MPIR_Barrier_intra_dissemination(comm, errflag);
-    if (comm->rank != 0) {
+
+    bool exchange = ranks <= EXCHANGE_RANKS_LIMIT;
+    if (exchange)
+        note(tell_all_others(NULL, 0, MPI_BYTE, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
+    else if (comm->rank != 0)
         note(MPIC_Send(NULL, 0, MPI_BYTE, 0, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
-    } else {
-        for (int from = 1; from < comm->local_size; from++)
-            note(MPIC_Recv(NULL, 0, MPI_BYTE, from, MPIR_BARRIER_TAG, comm, &status, errflag), &mpi_errno, errflag);
+    if (exchange || comm->rank == 0) {
+        for (int i = 1; i < ranks; i++)
+            note(hear((comm->rank + i) % ranks, NULL, 0, MPI_BYTE, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
     }
-    note(flat_bcast(NULL, 0, MPI_BYTE, 0, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
+    if (!exchange)
+        note(flat_bcast(NULL, 0, MPI_BYTE, 0, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
     return mpi_errno;
 }
 
@@ -92,6 +200,7 @@ int MPIDI_COMPOSITE_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count
 {
     int mpi_errno = MPI_SUCCESS;
     MPI_Aint size, extent;
+    char mine[FLAT_REDUCE_LIMIT] ATTRIBUTE((aligned(16)));
     char others[FLAT_REDUCE_LIMIT] ATTRIBUTE((aligned(16)));
 
     MPIR_Datatype_get_size_macro(datatype, size);
@@ -101,18 +210,25 @@ int MPIDI_COMPOSITE_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count
         size * count > FLAT_REDUCE_LIMIT)
         return MPIR_Allreduce_impl(sendbuf, recvbuf, count, datatype, op, comm, errflag);
 
-    const void *mine = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
-    if (comm->rank != 0) {
+    /* Whoever reduces does it in the order of the ranks, so that all have the same result, bit for bit. */
+    bool exchange = comm->local_size <= EXCHANGE_RANKS_LIMIT;
+    memcpy(mine, sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, size * count);
+    if (exchange)
+        note(tell_all_others(mine, count, datatype, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
+    else if (comm->rank != 0)
         note(MPIC_Send(mine, count, datatype, 0, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
-    } else {
-        if (mine != recvbuf)
-            memcpy(recvbuf, mine, size * count);
-        for (int from = 1; from < comm->local_size; from++) {
-            MPI_Status status;
-            note(MPIC_Recv(others, count, datatype, from, MPIR_ALLREDUCE_TAG, comm, &status, errflag), &mpi_errno, errflag);
-            note(MPIR_Reduce_local(others, recvbuf, count, datatype, op), &mpi_errno, errflag);
+    if (exchange || comm->rank == 0) {
+        for (int from = 0; from < comm->local_size; from++) {
+            char *next = from == comm->rank ? mine : others;
+            if (from != comm->rank)
+                note(hear(from, others, count, datatype, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
+            if (from == 0)
+                memcpy(recvbuf, next, size * count);
+            else
+                note(MPIR_Reduce_local(next, recvbuf, count, datatype, op), &mpi_errno, errflag);
         }
     }
-    note(flat_bcast(recvbuf, count, datatype, 0, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
+    if (!exchange)
+        note(flat_bcast(recvbuf, count, datatype, 0, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
     return mpi_errno;
 }

@@ -1,6 +1,7 @@
 /* Start, address exchange, end and report. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
+#include "composite_keep.h"
 
 int MPIDI_COMPOSITE_init_local(int *tag_bits)
 {
@@ -107,6 +108,8 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
 {
     int mpi_errno = MPI_SUCCESS;
 
+    mpi_errno = MPIDI_COMPOSITE_coll_finalize();
+    MPIR_ERR_CHECK(mpi_errno);
     while (pm_sends_queued()) {
         if (pm_progress() < 0)
             MPIDI_COMPOSITE_FAIL(mpi_errno);
