@@ -13,13 +13,68 @@ int MPIDI_COMPOSITE_lost(void)
     return MPID_Abort(NULL, MPI_ERR_OTHER, 1, text);
 }
 
+/* Datatypes in pieces. MPICH's engine reaches the middle of a type by walking there from its beginning: to pack or unpack each piece
+ * by itself would take the square of the time. So from its second piece on a message is packed as a whole, and one that
+ * arrives in pieces is gathered before it is unpacked. */
+typedef struct {
+    MPIDI_COMPOSITE_am_request_t original;
+    size_t begin;               /* of the bytes in `data` */
+    size_t end;
+    char data[];
+} packed_t;
+
+#define PACKED (-1)             /* a count no send has: `buffer` is a packed_t */
+
+static void pack_rest(MPIDI_COMPOSITE_am_request_t * send, size_t begin)
+{
+    MPI_Aint type_size, packed_bytes;
+    packed_t *packed;
+    size_t end;
+
+    MPIR_Datatype_get_size_macro(send->datatype, type_size);
+    end = type_size * send->count;
+    packed = MPL_malloc(sizeof *packed + end - begin, MPL_MEM_BUFFER);
+    if (packed == NULL)
+        return;                 /* slowly, then */
+    packed->original = *send;
+    packed->begin = begin;
+    packed->end = end;
+    MPIR_Typerep_pack(send->buffer, send->count, send->datatype, begin, packed->data, end - begin, &packed_bytes);
+    MPIR_Assert(packed_bytes == (MPI_Aint) (end - begin));
+    send->buffer = packed;
+    send->count = PACKED;
+}
+
+/* Each byte is asked for once, in order. */
 void MPIDI_COMPOSITE_pack(void *request, size_t offset, void *destination, size_t size)
 {
     MPIDI_COMPOSITE_am_request_t *send = &MPIDI_COMPOSITE_AM_REQUEST((MPIR_Request *) request);
-    MPI_Aint packed;
 
-    MPIR_Typerep_pack(send->buffer, send->count, send->datatype, offset, destination, size, &packed);
-    MPIR_Assert(packed == (MPI_Aint) size);
+    if (offset > 0 && send->count != PACKED)
+        pack_rest(send, offset);
+    if (send->count == PACKED) {
+        packed_t *packed = (packed_t *) send->buffer;
+        memcpy(destination, packed->data + offset - packed->begin, size);
+        if (offset + size == packed->end) {
+            *send = packed->original;
+            MPL_free(packed);
+        }
+    } else {
+        MPI_Aint packed_bytes;
+        MPIR_Typerep_pack(send->buffer, send->count, send->datatype, offset, destination, size, &packed_bytes);
+        MPIR_Assert(packed_bytes == (MPI_Aint) size);
+    }
+}
+
+/* Where the pieces of an incoming message are gathered; NULL when they can go to their place one by one. */
+static void *gather_buffer(MPIR_Request * rreq, size_t total)
+{
+    int contiguous;
+
+    if (MPIDIG_REQUEST(rreq, req->recv_async).recv_type != MPIDIG_RECV_DATATYPE || rreq->status.MPI_ERROR)
+        return NULL;
+    MPIR_Datatype_is_contig(MPIDIG_REQUEST(rreq, datatype), &contiguous);
+    return contiguous ? NULL : MPL_malloc(total, MPL_MEM_BUFFER);
 }
 
 void *MPIDI_COMPOSITE_arrived(int tag, void *header, void *piece, size_t piece_size, size_t total)
@@ -34,6 +89,8 @@ void *MPIDI_COMPOSITE_arrived(int tag, void *header, void *piece, size_t piece_s
     if (rreq == NULL)
         return NULL;
     MPIDIG_recv_setup(rreq);
+    MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = gather_buffer(rreq, total);
+    MPIDI_COMPOSITE_AM_REQUEST(rreq).count = 0;
     MPIDI_COMPOSITE_more(rreq, piece, piece_size);
     return rreq;
 }
@@ -41,9 +98,24 @@ void *MPIDI_COMPOSITE_arrived(int tag, void *header, void *piece, size_t piece_s
 void MPIDI_COMPOSITE_more(void *request, void *piece, size_t piece_size)
 {
     MPIR_Request *rreq = request;
+    MPIDI_COMPOSITE_am_request_t *gathered;
 
-    if (rreq != NULL && MPIDIG_recv_copy_seg(piece, piece_size, rreq))
+    if (rreq == NULL)
+        return;
+    gathered = &MPIDI_COMPOSITE_AM_REQUEST(rreq);
+    if (gathered->buffer == NULL) {
+        if (MPIDIG_recv_copy_seg(piece, piece_size, rreq))
+            MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
+        return;
+    }
+    memcpy((char *) gathered->buffer + gathered->count, piece, piece_size);
+    gathered->count += piece_size;
+    if (gathered->count == MPIDIG_recv_in_data_sz(rreq)) {
+        void *buffer = (void *) gathered->buffer;
+        MPIDIG_recv_copy(buffer, rreq);
+        MPL_free(buffer);
         MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
+    }
 }
 
 void MPIDI_COMPOSITE_sent(void *request)
