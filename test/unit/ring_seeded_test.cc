@@ -281,8 +281,8 @@ TEST(RingSeeded, GoesOnWithTheBulkMemoryItHasWhenThereIsNoMore)
     test::for_each_seed(1000, [](std::uint64_t seed) {
         Random random(~seed);
         Plan plan{.start = seeded_start(random), .memory_for_bulk = first_limit << random.below(3)};
-        for (std::size_t i = random.between(1, 40); i > 0; --i)
-            plan.messages.push_back(shape_up_to(random, 100'000));
+        for (std::size_t i = random.between(1, 20); i > 0; --i)
+            plan.messages.push_back(shape_up_to(random, 8 * largest_piece));
         return RingRun(seed, plan).run();
     });
 }

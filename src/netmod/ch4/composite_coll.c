@@ -55,11 +55,23 @@ static int tell_all_others(const void *data, MPI_Aint count, MPI_Datatype dataty
     return mpi_errno;
 }
 
+/* A message of another size than expected is the user's error: the ranks called the collective with different sizes. */
 static int hear(int from, void *data, MPI_Aint count, MPI_Datatype datatype, int tag, MPIR_Comm * comm,
                 MPIR_Errflag_t * errflag)
 {
+    int mpi_errno;
     MPI_Status status;
-    return MPIC_Recv(data, count, datatype, from, tag, comm, &status, errflag);
+    MPI_Aint type_size, received;
+
+    mpi_errno = MPIC_Recv(data, count, datatype, from, tag, comm, &status, errflag);
+    MPIR_ERR_CHECK(mpi_errno);
+    MPIR_Datatype_get_size_macro(datatype, type_size);
+    received = MPIR_STATUS_GET_COUNT(status);
+    MPIR_ERR_CHKANDJUMP2(received != type_size * count, mpi_errno, MPI_ERR_OTHER, "**collective_size_mismatch",
+                         "**collective_size_mismatch %d %d", (int) received, (int) (type_size * count));
+
+  fn_fail:
+    return mpi_errno;
 }
 
 /* A copy of what a root broadcast, which the others read from its memory: the root need not wait for them, and so for no further
