@@ -25,7 +25,7 @@ inline constexpr std::size_t header_room = 64 * 1024;  // a multiple of every pa
 inline constexpr std::size_t ring_room = 64 * 1024;
 inline constexpr std::size_t slot_room = ring_room + bulk_size;
 inline constexpr std::uint32_t slot_limit = 4096;
-inline constexpr std::uint64_t segment_magic = 0x31746573706d6f63;  // changes with the layout
+inline constexpr std::uint64_t segment_magic = 0x32746573706d6f63;  // changes with the layout
 
 static_assert(sizeof(RingMemory<std::atomic>) <= ring_room);
 
@@ -34,6 +34,9 @@ struct SegmentHeader {
     std::uint64_t token;
     std::uint64_t probe_address;  // of a word in the owner's memory that holds the token: tests whether pulling works
     std::int32_t process;
+    std::int32_t heap_file;       // of the owner; valid with heap_address once heap_open is 1: see heap.h
+    std::uint64_t heap_address;
+    std::atomic<std::uint32_t> heap_open;
     alignas(line_pair) std::atomic<std::uint32_t> ready;    // see doorbell.h
     alignas(line_pair) std::atomic<std::uint32_t> claimed;  // slots taken by senders
 };

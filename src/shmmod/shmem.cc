@@ -89,6 +89,7 @@ Result<std::unique_ptr<Shmem>> Shmem::create(const Settings &settings, const Sin
         return mapping.error();
 
     std::unique_ptr<Shmem> device(new Shmem);
+    device->settings_ = settings;
     device->sink_ = sink;
     device->header_mapping_ = std::move(mapping.value());
     device->header_ = new (device->header_mapping_.data()) SegmentHeader{};
@@ -177,6 +178,24 @@ Status Shmem::attach(Peer *peer)
     peer->bit = ready_bit(slot);
     peer->ready = &header->ready;
     return Status::ok;
+}
+
+bool Shmem::pull(Peer *peer, std::uint64_t address, const iovec *pieces, std::size_t count)
+{
+    std::size_t size = 0;
+    for (std::size_t i = 0; i < count; ++i)
+        size += pieces[i].iov_len;
+    if (peer->ready == nullptr && attach(peer) != Status::ok)
+        return false;
+    auto header = reinterpret_cast<const SegmentHeader *>(peer->header.data());
+    const std::byte *source = peer->heap.find(header, address, size);
+    if (source == nullptr)
+        return shmem::pull(peer->card.process, address, pieces, count);
+    for (std::size_t i = 0; i < count; ++i) {
+        std::memcpy(pieces[i].iov_base, source, pieces[i].iov_len);
+        source += pieces[i].iov_len;
+    }
+    return true;
 }
 
 Status Shmem::send_parts(Peer *peer, const Message &message, SendProgress *progress)

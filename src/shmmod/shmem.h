@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "pm/device.h"
 #include "shmmod/doorbell.h"
+#include "shmmod/heap.h"
 #include "shmmod/pull.h"
 #include "shmmod/ring.h"
 #include "shmmod/segment.h"
@@ -44,6 +45,7 @@ class Shmem {
         std::atomic<std::uint32_t> *ready = nullptr;
         std::uint32_t bit = 0;
         Producer<std::atomic> producer;
+        HeapView heap;
         Error error;  // why the peer is not usable any more
     };
 
@@ -100,10 +102,12 @@ class Shmem {
 
     // True when the peer told us that it can read our memory.
     bool peer_can_pull(const Peer *peer) const { return peer->ready != nullptr && peer->producer.pull_works(); }
-    bool pull(const Peer *peer, std::uint64_t address, const iovec *pieces, std::size_t count) const
-    {
-        return shmem::pull(peer->card.process, address, pieces, count);
-    }
+    // Copies from the peer's memory; false when it cannot be read.
+    bool pull(Peer *peer, std::uint64_t address, const iovec *pieces, std::size_t count);
+
+    // What peers read without a system call when they pull it. See heap.h.
+    void *allocate_shared(std::size_t size) { return heap_.allocate(size, settings_.backing, header_); }
+    void free_shared(void *block) { heap_.free(block); }
 
     // Memory of this process's segment that is in use: bytes given to senders that claimed a slot.
     std::size_t memory_in_use() const;
@@ -127,8 +131,10 @@ class Shmem {
     unsigned drain_ready(std::uint32_t bits);
     Incoming *incoming_of(std::uint32_t slot);
 
+    Settings settings_;
     Sink sink_;
     Card card_{};
+    Heap heap_;
     File file_;
     Mapping header_mapping_;
     SegmentHeader *header_ = nullptr;

@@ -8,14 +8,14 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_coll.h"
-#include "composite_keep.h"
+#include "composite_coll_life.h"
+#include "composite_exchange.h"
+#include "netmod/composite/heap.h"
 
 /* The largest vector that one rank reduces for all. */
 #define FLAT_REDUCE_LIMIT 4096
 /* More ranks than this make the one rank the bottleneck. */
 #define FLAT_RANKS_LIMIT 64
-/* Up to this many ranks everybody tells everybody. */
-#define EXCHANGE_RANKS_LIMIT 16
 
 /* All ranks are of this job and on this host: then all of them answer the same here, and to pm_crowded(). */
 static bool on_one_host(MPIR_Comm * comm)
@@ -74,21 +74,17 @@ static int hear(int from, void *data, MPI_Aint count, MPI_Datatype datatype, int
     return mpi_errno;
 }
 
-/* A copy of what a root broadcast, which the others read from its memory: the root need not wait for them, and so for no further
- * turns. Bounded, since the others may be far behind. */
-#define KEEP_LIMIT (256 * 1024)
-#define KEEP_ALL_LIMIT (8 * 1024 * 1024)
-
+/* A copy of what a root broadcast, in memory that the others can read: the root need not wait for them, and so for no further
+ * turns. There is room for a few, since the others may be far behind. */
 typedef struct kept {
     struct kept *next;
+    void *data;
     size_t size;
     int sends;
     MPIR_Request *requests[FLAT_RANKS_LIMIT];
-    char data[];
 } kept_t;
 
 static kept_t *kept_copies;
-static size_t kept_bytes;
 
 /* Frees the copies that everybody has read. */
 static void drop_copies(void)
@@ -104,7 +100,7 @@ static void drop_copies(void)
             continue;
         }
         *place = copy->next;
-        kept_bytes -= copy->size;
+        pm_shared_free(copy->data);
         MPL_free(copy);
     }
 }
@@ -113,19 +109,38 @@ static void drop_copies(void)
 static kept_t *keep_copy(const void *data, size_t size)
 {
     kept_t *copy = NULL;
+    void *block;
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     drop_copies();
-    if (kept_bytes + size <= KEEP_ALL_LIMIT)
-        copy = MPL_malloc(sizeof *copy + size, MPL_MEM_COLL);
-    if (copy)
-        kept_bytes += copy->size = size;
+    block = pm_shared_alloc(size);
+    if (block) {
+        copy = MPL_malloc(sizeof *copy, MPL_MEM_COLL);
+        if (copy == NULL)
+            pm_shared_free(block);
+    }
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     if (copy) {
+        copy->data = block;
+        copy->size = size;
         copy->sends = 0;
         memcpy(copy->data, data, size);
     }
     return copy;
+}
+
+void MPIDI_COMPOSITE_coll_init(void)
+{
+    exchange_handler = MPIDIG_am_reg_cb_dynamic(NULL, exchange_arrived);
+    MPIR_Assert(exchange_handler >= 0);
+}
+
+void MPIDI_COMPOSITE_coll_comm_free(MPIR_Comm * comm)
+{
+    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM)
+        return;                 /* the id of an intercommunicator is the other side's */
+    MPL_free(exchanges[comm->context_id]);
+    exchanges[comm->context_id] = NULL;
 }
 
 int MPIDI_COMPOSITE_coll_finalize(void)
@@ -167,7 +182,7 @@ static int flat_bcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, int r
     if (comm->rank != root)
         return hear(root, buffer, count, datatype, tag, comm, errflag);
     MPIDI_Datatype_get_info(count, datatype, contiguous, size, type, true_lb);
-    if (contiguous && size > MPIDI_COMPOSITE_EAGER_LIMIT && size <= KEEP_LIMIT)
+    if (contiguous && size > MPIDI_COMPOSITE_EAGER_LIMIT && size <= PM_SHARED_LIMIT)
         copy = keep_copy(MPIR_get_contig_ptr(buffer, true_lb), size);
     return copy ? offer_copy(copy, tag, comm, errflag) : tell_all_others(buffer, count, datatype, tag, comm, errflag);
 }
@@ -176,23 +191,22 @@ int MPIDI_COMPOSITE_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
     int mpi_errno = MPI_SUCCESS;
     int ranks = comm->local_size;
+    char (*all)[EXCHANGE_BYTES_LIMIT];
 
     if (MPIR_CVAR_BARRIER_INTRA_ALGORITHM != MPIR_CVAR_BARRIER_INTRA_ALGORITHM_auto || !on_one_host(comm))
         return MPIR_Barrier_impl(comm, errflag);
     if (!flat_is_better(comm))
         return MPIR_Barrier_intra_dissemination(comm, errflag);
 
-    bool exchange = ranks <= EXCHANGE_RANKS_LIMIT;
-    if (exchange)
-        note(tell_all_others(NULL, 0, MPI_BYTE, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
-    else if (comm->rank != 0)
+    if (ranks <= EXCHANGE_RANKS_LIMIT)
+        return exchange_bytes(NULL, 0, comm, &all);
+    if (comm->rank != 0) {
         note(MPIC_Send(NULL, 0, MPI_BYTE, 0, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
-    if (exchange || comm->rank == 0) {
-        for (int i = 1; i < ranks; i++)
-            note(hear((comm->rank + i) % ranks, NULL, 0, MPI_BYTE, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
+    } else {
+        for (int from = 1; from < ranks; from++)
+            note(hear(from, NULL, 0, MPI_BYTE, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
     }
-    if (!exchange)
-        note(flat_bcast(NULL, 0, MPI_BYTE, 0, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
+    note(flat_bcast(NULL, 0, MPI_BYTE, 0, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
     return mpi_errno;
 }
 
@@ -223,24 +237,24 @@ int MPIDI_COMPOSITE_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count
         return MPIR_Allreduce_impl(sendbuf, recvbuf, count, datatype, op, comm, errflag);
 
     /* Whoever reduces does it in the order of the ranks, so that all have the same result, bit for bit. */
-    bool exchange = comm->local_size <= EXCHANGE_RANKS_LIMIT;
     memcpy(mine, sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, size * count);
-    if (exchange)
-        note(tell_all_others(mine, count, datatype, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
-    else if (comm->rank != 0)
+    if (comm->local_size <= EXCHANGE_RANKS_LIMIT && size * count <= EXCHANGE_BYTES_LIMIT) {
+        char (*all)[EXCHANGE_BYTES_LIMIT];
+        note(exchange_bytes(mine, size * count, comm, &all), &mpi_errno, errflag);
+        memcpy(recvbuf, all[0], size * count);
+        for (int from = 1; from < comm->local_size; from++)
+            note(MPIR_Reduce_local(all[from], recvbuf, count, datatype, op), &mpi_errno, errflag);
+        return mpi_errno;
+    }
+    if (comm->rank != 0) {
         note(MPIC_Send(mine, count, datatype, 0, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
-    if (exchange || comm->rank == 0) {
-        for (int from = 0; from < comm->local_size; from++) {
-            char *next = from == comm->rank ? mine : others;
-            if (from != comm->rank)
-                note(hear(from, others, count, datatype, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
-            if (from == 0)
-                memcpy(recvbuf, next, size * count);
-            else
-                note(MPIR_Reduce_local(next, recvbuf, count, datatype, op), &mpi_errno, errflag);
+    } else {
+        memcpy(recvbuf, mine, size * count);
+        for (int from = 1; from < comm->local_size; from++) {
+            note(hear(from, others, count, datatype, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
+            note(MPIR_Reduce_local(others, recvbuf, count, datatype, op), &mpi_errno, errflag);
         }
     }
-    if (!exchange)
-        note(flat_bcast(recvbuf, count, datatype, 0, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
+    note(flat_bcast(recvbuf, count, datatype, 0, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
     return mpi_errno;
 }

@@ -1,6 +1,7 @@
 /* Hooks of objects about which this netmod keeps nothing, and calls that MPICH's generic code serves as they are. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
+#include "composite_coll_life.h"
 
 #define NOTHING_TO_DO(name, ...) \
     int MPIDI_COMPOSITE_##name(__VA_ARGS__) \
@@ -11,7 +12,6 @@
 NOTHING_TO_DO(comm_set_hints, MPIR_Comm * comm, MPIR_Info * info)
 NOTHING_TO_DO(mpi_comm_commit_pre_hook, MPIR_Comm * comm)
 NOTHING_TO_DO(mpi_comm_commit_post_hook, MPIR_Comm * comm)
-NOTHING_TO_DO(mpi_comm_free_hook, MPIR_Comm * comm)
 NOTHING_TO_DO(mpi_win_create_hook, MPIR_Win * win)
 NOTHING_TO_DO(mpi_win_allocate_hook, MPIR_Win * win)
 NOTHING_TO_DO(mpi_win_allocate_shared_hook, MPIR_Win * win)
@@ -23,6 +23,12 @@ NOTHING_TO_DO(mpi_type_commit_hook, MPIR_Datatype * type)
 NOTHING_TO_DO(mpi_type_free_hook, MPIR_Datatype * type)
 NOTHING_TO_DO(mpi_op_commit_hook, MPIR_Op * op)
 NOTHING_TO_DO(mpi_op_free_hook, MPIR_Op * op)
+
+int MPIDI_COMPOSITE_mpi_comm_free_hook(MPIR_Comm * comm)
+{
+    MPIDI_COMPOSITE_coll_comm_free(comm);
+    return MPI_SUCCESS;
+}
 
 void *MPIDI_COMPOSITE_mpi_alloc_mem(MPI_Aint size, MPIR_Info * info)
 {

@@ -1,7 +1,7 @@
 /* Start, address exchange, end and report. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
-#include "composite_keep.h"
+#include "composite_coll_life.h"
 
 int MPIDI_COMPOSITE_init_local(int *tag_bits)
 {
@@ -24,6 +24,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     MPIDIG_am_rndv_reg_cb(MPIDI_COMPOSITE_RNDV_PULL, MPIDI_COMPOSITE_pull_matched);
     MPIDI_COMPOSITE_global.handler_pulled = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_pulled);
     MPIDI_COMPOSITE_global.handler_dynamic = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_dynamic_arrived);
+    MPIDI_COMPOSITE_coll_init();
     MPIR_Assert(MPIDI_COMPOSITE_global.handler_pulled >= 0 && MPIDI_COMPOSITE_global.handler_dynamic >= 0);
 
   fn_fail:

@@ -3,6 +3,7 @@
 // A message the device cannot take now waits in its peer's queue, and later messages to that peer wait behind it, so that
 // the order of a pair is kept. Peers with a queue are in one list; progress tries each of them once.
 #include "netmod/composite/core.h"
+#include "netmod/composite/heap.h"
 
 #include <sched.h>
 
@@ -365,6 +366,17 @@ void pm_wait_sleep(int nap)
 void pm_wait_disarm(void)
 {
     core->shmem->disarm();
+}
+
+void *pm_shared_alloc(size_t size)
+{
+    static_assert(PM_SHARED_LIMIT == pm::shmem::heap_block);
+    return core->shmem->allocate_shared(size);
+}
+
+void pm_shared_free(void *block)
+{
+    core->shmem->free_shared(block);
 }
 
 int pm_crowded(void)

@@ -1,0 +1,11 @@
+#ifndef COMPOSITE_COLL_LIFE_H_INCLUDED
+#define COMPOSITE_COLL_LIFE_H_INCLUDED
+
+#include "mpidimpl.h"
+
+/* Beginning and end of what composite_coll.c keeps. */
+void MPIDI_COMPOSITE_coll_init(void);
+void MPIDI_COMPOSITE_coll_comm_free(MPIR_Comm * comm);
+int MPIDI_COMPOSITE_coll_finalize(void);        /* waits until everybody has read what broadcasts left with us */
+
+#endif

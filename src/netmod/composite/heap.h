@@ -1,0 +1,20 @@
+/* Memory that peers on this host read without a system call, for what many of them will pull. Under the caller's lock, as core.h.
+ * Apart from core.h, which all of MPICH includes: a change here recompiles little. */
+#ifndef PM_HEAP_H_INCLUDED
+#define PM_HEAP_H_INCLUDED
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PM_SHARED_LIMIT (256 * 1024)
+
+void *pm_shared_alloc(size_t size);     /* at most PM_SHARED_LIMIT; NULL when there is none left */
+void pm_shared_free(void *block);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

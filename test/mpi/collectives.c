@@ -1,0 +1,88 @@
+/* Barrier, bcast and allreduce at the sizes where their algorithm changes, from every root, on communicators that come and go, with
+ * ranks of different speed. Exit status 0 only when every result is right. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, ranks;
+static long wrong;
+
+static void all_on(MPI_Comm comm, int round)
+{
+    static const int sizes[] = { 1, 8, 64, 65, 4096, 16384, 16385, 65536, 262144, 262145, 1000000 };
+    static unsigned char buffer[1000000];
+    int me, all;
+
+    MPI_Comm_rank(comm, &me);
+    MPI_Comm_size(comm, &all);
+    for (int root = 0; root < all; root++) {
+        for (unsigned s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            unsigned char value = (unsigned char) (root * 16 + s + round);
+            memset(buffer, me == root ? value : 0xee, sizes[s]);
+            MPI_Bcast(buffer, sizes[s], MPI_BYTE, root, comm);
+            for (int i = 0; i < sizes[s]; i++)
+                wrong += buffer[i] != value;
+            if (me == root)
+                memset(buffer, 0xdd, sizes[s]); /* a root may reuse its buffer at once */
+        }
+    }
+
+    /* sums, in place and not; a maximum; one vector too long for the short way, one for the middle */
+    static const int counts[] = { 1, 8, 9, 512, 513, 5000 };
+    for (unsigned c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        static long in[5000], out[5000];
+        for (int i = 0; i < counts[c]; i++)
+            in[i] = out[i] = me * 1000L + i + round;
+        MPI_Allreduce(in, out, counts[c], MPI_LONG, MPI_SUM, comm);
+        for (int i = 0; i < counts[c]; i++)
+            wrong += out[i] != all * (all - 1) / 2 * 1000L + (long) all * (i + round);
+        MPI_Allreduce(MPI_IN_PLACE, in, counts[c], MPI_LONG, MPI_MAX, comm);
+        for (int i = 0; i < counts[c]; i++)
+            wrong += in[i] != (all - 1) * 1000L + i + round;
+    }
+
+    /* A barrier: nobody may leave before the last has come, even when some are an operation ahead. */
+    MPI_Win win;
+    int *arrivals;
+    MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, comm, &arrivals, &win);
+    *arrivals = 0;
+    MPI_Win_lock_all(0, win);
+    MPI_Barrier(comm);
+    for (int i = 1; i <= 20; i++) {
+        int one = 1, zero = 0, seen = 0;
+        MPI_Accumulate(&one, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_SUM, win);
+        MPI_Win_flush(0, win);
+        MPI_Barrier(comm);
+        MPI_Fetch_and_op(&zero, &seen, MPI_INT, 0, 0, MPI_NO_OP, win);
+        MPI_Win_flush(0, win);
+        wrong += seen < i * all;
+    }
+    MPI_Win_unlock_all(win);
+    MPI_Win_free(&win);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    all_on(MPI_COMM_WORLD, 0);
+    for (int round = 1; round <= 5; round++) {
+        /* Members change, ids are used again, and whoever is first sends before the others have made the communicator. */
+        MPI_Comm part;
+        MPI_Comm_split(MPI_COMM_WORLD, (rank * round) % 3, -rank, &part);
+        all_on(part, round);
+        MPI_Comm_free(&part);
+        MPI_Comm_dup(MPI_COMM_WORLD, &part);
+        for (int i = 0; i < 50; i++)
+            MPI_Barrier(part);
+        MPI_Comm_free(&part);
+    }
+    long all = 0;
+    MPI_Allreduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("collectives: %d ranks, %ld wrong\n", ranks, all);
+    MPI_Finalize();
+    return all != 0;
+}

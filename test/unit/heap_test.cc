@@ -1,0 +1,89 @@
+// The shared heap: blocks that a peer finds at the owner's addresses.
+#include "shmmod/heap.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <set>
+
+namespace pm::shmem {
+namespace {
+
+class HeapTest : public testing::TestWithParam<Backing> {
+  protected:
+    HeapTest() { header_->process = getpid(); }
+
+    std::unique_ptr<SegmentHeader> header_ = std::make_unique<SegmentHeader>();
+    Heap heap_;
+};
+
+TEST_P(HeapTest, GivesBlocksThatDoNotOverlapUntilNoneIsLeft)
+{
+    std::set<void *> blocks;
+    for (std::size_t i = 0; i < heap_blocks; ++i) {
+        void *block = heap_.allocate(heap_block, GetParam(), header_.get());
+        ASSERT_NE(block, nullptr);
+        std::memset(block, static_cast<int>(i), heap_block);
+        blocks.insert(block);
+    }
+    EXPECT_EQ(blocks.size(), heap_blocks);
+    for (auto next = std::next(blocks.begin()); next != blocks.end(); ++next)
+        EXPECT_GE(static_cast<char *>(*next) - static_cast<char *>(*std::prev(next)), static_cast<long>(heap_block));
+    EXPECT_EQ(heap_.allocate(1, GetParam(), header_.get()), nullptr);
+}
+
+TEST_P(HeapTest, TakesTheLowestFreeBlockAgain)
+{
+    void *first = heap_.allocate(1, GetParam(), header_.get());
+    void *second = heap_.allocate(1, GetParam(), header_.get());
+    ASSERT_NE(first, second);
+    heap_.free(first);
+    EXPECT_EQ(heap_.allocate(heap_block, GetParam(), header_.get()), first);
+}
+
+TEST_P(HeapTest, RefusesMoreThanABlock)
+{
+    EXPECT_EQ(heap_.allocate(heap_block + 1, GetParam(), header_.get()), nullptr);
+}
+
+TEST_P(HeapTest, APeerReadsWhatTheOwnerWrote)
+{
+    auto block = static_cast<char *>(heap_.allocate(heap_block, GetParam(), header_.get()));
+    ASSERT_NE(block, nullptr);
+    std::memcpy(block + 1000, "through another mapping", 24);
+    HeapView view;
+    const std::byte *seen = view.find(header_.get(), reinterpret_cast<std::uint64_t>(block + 1000), 24);
+    ASSERT_NE(seen, nullptr);
+    EXPECT_NE(static_cast<const void *>(seen), block + 1000);
+    EXPECT_STREQ(reinterpret_cast<const char *>(seen), "through another mapping");
+}
+
+TEST_P(HeapTest, WhatIsNotInTheHeapIsNotFound)
+{
+    HeapView view;
+    int elsewhere = 0;
+    auto address = reinterpret_cast<std::uint64_t>(&elsewhere);
+    EXPECT_EQ(view.find(header_.get(), address, sizeof elsewhere), nullptr);  // no heap yet
+    auto block = reinterpret_cast<std::uint64_t>(heap_.allocate(1, GetParam(), header_.get()));
+    EXPECT_EQ(view.find(header_.get(), address, sizeof elsewhere), nullptr);
+    EXPECT_EQ(view.find(header_.get(), block - 1, 1), nullptr);
+    EXPECT_EQ(view.find(header_.get(), block + heap_size, 1), nullptr);
+    EXPECT_EQ(view.find(header_.get(), block + heap_size - 8, 9), nullptr);
+    EXPECT_NE(view.find(header_.get(), block + heap_size - 8, 8), nullptr);
+}
+
+TEST_P(HeapTest, AnOwnerThatIsGoneIsNotFound)
+{
+    auto block = reinterpret_cast<std::uint64_t>(heap_.allocate(1, GetParam(), header_.get()));
+    header_->process = -1;
+    HeapView view;
+    EXPECT_EQ(view.find(header_.get(), block, 1), nullptr);
+    EXPECT_EQ(view.find(header_.get(), block, 1), nullptr);  // and is not asked for again
+}
+
+INSTANTIATE_TEST_SUITE_P(Backings, HeapTest, testing::Values(Backing::memfd, Backing::devshm));
+
+}  // namespace
+}  // namespace pm::shmem
