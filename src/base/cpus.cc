@@ -9,17 +9,10 @@
 #include <map>
 #include <sstream>
 
+#include "base/hash.h"
+
 namespace pm {
 namespace {
-
-// FNV-1a.
-std::uint64_t hash_of(const void *data, std::size_t size)
-{
-    std::uint64_t value = 0xcbf29ce484222325u;
-    for (std::size_t i = 0; i < size; ++i)
-        value = (value ^ static_cast<const unsigned char *>(data)[i]) * 0x100000001b3u;
-    return value;
-}
 
 CoreGrant affinity_grant()
 {
@@ -31,7 +24,7 @@ CoreGrant affinity_grant()
         size_t size = CPU_ALLOC_SIZE(cpus);
         CPU_ZERO_S(size, set);
         int count = sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : 0;
-        std::uint64_t mask = hash_of(set, size);
+        std::uint64_t mask = hash_bytes(set, size);
         CPU_FREE(set);
         if (count > 0)
             return {mask, count, 0};

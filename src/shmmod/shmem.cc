@@ -11,20 +11,13 @@
 #include <new>
 #include <string>
 
+#include "base/hash.h"
+
 namespace pm::shmem {
 namespace {
 
 constexpr unsigned parts_a_call = 8;    // a long send looks at its own arrivals in between
 constexpr unsigned cells_a_drain = 64;  // one sender does not keep the others waiting for ever
-
-std::uint64_t hash(std::uint64_t seed, const void *data, std::size_t size)
-{
-    // FNV-1a
-    auto bytes = static_cast<const unsigned char *>(data);
-    for (std::size_t i = 0; i < size; ++i)
-        seed = (seed ^ bytes[i]) * 0x100000001b3u;
-    return seed;
-}
 
 // The word that peers read to test pulling.
 std::uint64_t probe_word;
@@ -57,16 +50,16 @@ bool slot_is_open(int file, std::uint32_t slot)
 
 std::uint64_t host_identity()
 {
-    std::uint64_t value = 0xcbf29ce484222325u;
+    std::uint64_t value = hash_seed;
     std::string boot;
     std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-    value = hash(value, boot.data(), boot.size());
+    value = hash_bytes(boot.data(), boot.size(), value);
     struct stat space {};
     if (stat("/proc/self/ns/pid", &space) == 0)
-        value = hash(value, &space.st_ino, sizeof space.st_ino);
+        value = hash_bytes(&space.st_ino, sizeof space.st_ino, value);
     utsname names{};
     if (uname(&names) == 0)
-        value = hash(value, names.nodename, std::strlen(names.nodename));
+        value = hash_bytes(names.nodename, std::strlen(names.nodename), value);
     return value;
 }
 
