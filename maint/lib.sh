@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shell functions shared by maint/demo and maint/check: long steps with progress, and the way from a fresh clone to an
 # installed MPI. Sourced by bash, in the top directory, after `set -u`.
 

@@ -8,22 +8,22 @@ namespace {
 template <shmem::Backing backing>
 struct ShmemKit {
     using Device = shmem::Shmem;
-    static constexpr const char *name = backing == shmem::Backing::memfd ? "shmem_memfd" : "shmem_devshm";
+    static constexpr const char *name = backing == shmem::Backing::memfd ? "memfd" : "devshm";
 
     static Result<std::unique_ptr<Device>> create(const Sink &sink) { return Device::create({backing}, sink); }
 
     static std::vector<std::size_t> edges()
     {
         using namespace shmem;
-        return {small_capacity,   inline_header_capacity, smallest_piece, 4 * smallest_piece, whole_piece, first_limit,
-                2 * first_limit,  largest_piece,          4 * largest_piece, bulk_size,       2 * bulk_size};
+        return {small_capacity,  inline_header_capacity, smallest_piece,    4 * smallest_piece, whole_piece,  first_limit,
+                2 * first_limit, largest_piece,          4 * largest_piece, bulk_size,          2 * bulk_size};
     }
 
     static std::size_t memory(const Device &device) { return device.memory_in_use(); }
 };
 
 using ShmemKits = testing::Types<ShmemKit<shmem::Backing::memfd>, ShmemKit<shmem::Backing::devshm>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(Devices, Conformance, ShmemKits, KitNames);
+PM_CONFORMANCE(Shmem, ShmemKits);
 
 }  // namespace
 }  // namespace pm::conform

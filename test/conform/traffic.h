@@ -1,6 +1,6 @@
-// What the conformance tests send, and how it is checked: a stream is a list of message shapes that both sides know, the bytes are
-// patterns that depend on who sends to whom and on the message's number. So a message that is lost, doubled, out of order,
-// misdirected or damaged is seen, byte for byte.
+// What the conformance tests send, and how it is checked: a stream is a list of message shapes that both sides know, the bytes
+// are patterns that depend on who sends to whom and on the message's number. So a message that is lost, doubled, out of
+// order, misdirected or damaged is seen, byte for byte.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -47,8 +48,8 @@ inline std::uint64_t payload_key(unsigned from, unsigned to, std::size_t number)
     return header_key(from, to, number) ^ 1;
 }
 
-// Where a process checks what it receives. The tag of a message is the number of its sender. A Sink has no context, so a process
-// has one inbox at a time.
+// Where a process checks what it receives. The tag of a message is the number of its sender. A Sink has no context, so a
+// process has one inbox at a time.
 class Inbox {
   public:
     explicit Inbox(unsigned owner) : owner_(owner) { current_ = this; }
@@ -62,7 +63,8 @@ class Inbox {
     std::size_t received(unsigned sender) { return senders_[sender].complete; }
     bool complete() const
     {
-        return std::ranges::all_of(senders_, [](const auto &entry) { return entry.second.complete == entry.second.stream.size(); });
+        return std::ranges::all_of(senders_ | std::views::values,
+                                   [](const Sender &sender) { return sender.complete == sender.stream.size(); });
     }
 
   private:
@@ -136,8 +138,8 @@ class Inbox {
     std::function<void(unsigned, std::size_t)> when_complete_;
 };
 
-// Sends a stream to one peer, a try at a time. It holds the device to its word about buffers: a header is destroyed as soon as it
-// is accepted, a payload as soon as the message is.
+// Sends a stream to one peer, a try at a time. It holds the device to its word about buffers: a header is destroyed as soon as
+// it is accepted, a payload as soon as the message is.
 template <Device D>
 class Outbox {
   public:
@@ -168,8 +170,8 @@ class Outbox {
                 fail("a payload was accepted before it was packed to its end");
             finish();
         } else if (status == Status::again) {
-            if (progress_.sent < before.sent || progress_.sent > message_.payload.size || (!progress_.started && progress_.sent != 0) ||
-                (before.started && !progress_.started))
+            bool went_back = progress_.sent < before.sent || (before.started && !progress_.started);
+            if (went_back || progress_.sent > message_.payload.size || (!progress_.started && progress_.sent != 0))
                 fail("the progress of a message makes no sense");
             if (progress_.started)
                 std::ranges::fill(header_, std::byte{0xdd});
@@ -237,7 +239,7 @@ inline Stream random_stream(std::uint64_t seed, std::size_t count, std::size_t l
     test::Random random(seed);
     Stream stream(count);
     for (Shape &shape : stream) {
-        shape.header_size = random.one_in(8) ? random.below(largest_header + 1) : random.below(std::min<std::size_t>(largest_header, 64));
+        shape.header_size = random.below(random.one_in(8) ? largest_header + 1 : 64);
         shape.payload_size = random.one_in(16) ? random.below(largest_payload + 1) : random.below(random.one_in(2) ? 64 : 2000);
         shape.packed = random.one_in(5);
     }

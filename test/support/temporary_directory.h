@@ -12,7 +12,10 @@ namespace pm::test {
 
 class TemporaryDirectory {
   public:
-    TemporaryDirectory() : path_(testing::TempDir() + "composite-test-XXXXXX") { EXPECT_NE(mkdtemp(path_.data()), nullptr) << path_; }
+    TemporaryDirectory() : path_(testing::TempDir() + "composite-test-XXXXXX")
+    {
+        EXPECT_NE(mkdtemp(path_.data()), nullptr) << path_;
+    }
 
     ~TemporaryDirectory()
     {

@@ -1,5 +1,5 @@
-// Ends the process with SIGALRM when a test takes too long, so that a hang is a failure. Not a measurement: the limit is far above
-// what a test needs on a busy machine.
+// Ends the process with SIGALRM when a test takes too long, so that a hang is a failure. Not a measurement: the limit is far
+// above what a test needs on a busy machine.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,6 @@
 // The core as MPICH's C code sees it, in one process that sends to itself.
 #include "netmod/composite/core.h"
+#include "netmod/composite/heap.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -308,7 +309,8 @@ TEST_F(Core, AnUpcallMaySendAndItsProgressDoesNothing)
     std::vector<std::uint32_t> last(20);
     for (const auto &message : received) {
         std::uint32_t group = message->header.number / 1000;
-        EXPECT_TRUE(message->header.number % 1000 == 0 || message->header.number == last[group] + 1) << "answers keep their order";
+        EXPECT_TRUE(message->header.number % 1000 == 0 || message->header.number == last[group] + 1)
+            << "answers keep their order";
         last[group] = message->header.number;
     }
 }
@@ -404,6 +406,21 @@ TEST_F(Core, PullsAndSaysSoWhenItCannot)
     }
     EXPECT_EQ(pm_pull(self, 0, pieces, 2), PM_FAILED);
     EXPECT_NE(std::string(pm_error_text()).find("could not be read"), std::string::npos) << pm_error_text();
+}
+
+TEST_F(Core, SharedMemoryIsPulledWithoutTheHelpOfTheKernel)
+{
+    open();
+    auto block = static_cast<std::byte *>(pm_shared_alloc(PM_SHARED_LIMIT));
+    ASSERT_NE(block, nullptr);
+    pm::test::fill_pattern(8, 0, block, PM_SHARED_LIMIT);
+    std::vector<std::byte> copy(1000);
+    iovec pieces[] = {{copy.data(), 1}, {nullptr, 0}, {copy.data() + 1, 999}};
+    ASSERT_EQ(pm_pull(self, reinterpret_cast<std::uint64_t>(block + 500), pieces, 3), PM_OK) << pm_error_text();
+    EXPECT_EQ(pm::test::first_difference(8, 500, copy.data(), copy.size()), pm::test::no_difference);
+    EXPECT_EQ(pm_shared_alloc(PM_SHARED_LIMIT + 1), nullptr);
+    pm_shared_free(block);
+    EXPECT_EQ(pm_shared_alloc(1), block) << "a block that was given back is used again";
 }
 
 TEST_F(Core, TheRendezvousFollowsTheSettingAndTheNumberOfRanks)

@@ -1,4 +1,4 @@
-// How many cores a process may use: the affinity mask and the quotas of its cgroups count. The cgroup file system is a fake one.
+// How many cores a process may use: the affinity mask and the quotas of its cgroups count. The cgroup file system is a fake.
 #include "base/cpus.h"
 
 #include <gtest/gtest.h>
@@ -152,7 +152,8 @@ TEST_F(CgroupTree, TextThatMakesNoSenseIsNoLimit)
     tree.write("job/cpu.max", "plenty\n");
     tree.write("other/cpu.max", "-5 100000\n");
     tree.write("zero/cpu.max", "100000 0\n");
-    for (const char *self : {"", "\n", "0", "0:", "0::", "::", "0::job", "nonsense", "0::/job", "0::/other", "0::/zero", "1:cpu"})
+    for (const char *self : {"", "\n", "0", "0:", "0::", "::", "0::job", "nonsense", "0::/job", "0::/other", "0::/zero",
+                             "1:cpu"})
         EXPECT_EQ(cores(self), 0) << self;
 }
 

@@ -7,6 +7,10 @@
 #include <cstring>
 #include <memory>
 #include <set>
+#include <string>
+
+#include "support/private_devshm.h"
+#include "support/processes.h"
 
 namespace pm::shmem {
 namespace {
@@ -81,6 +85,26 @@ TEST_P(HeapTest, AnOwnerThatIsGoneIsNotFound)
     HeapView view;
     EXPECT_EQ(view.find(header_.get(), block, 1), nullptr);
     EXPECT_EQ(view.find(header_.get(), block, 1), nullptr);  // and is not asked for again
+}
+
+TEST(HeapInSmallDevShm, WithoutMemoryThereIsNoBlockAndNoSigbus)
+{
+    test::in_a_process(60, [] {
+        if (std::string reason = test::enter_private_devshm("1m"); !reason.empty())
+            GTEST_SKIP() << reason;
+        auto header = std::make_unique<SegmentHeader>();
+        Heap heap;
+        void *block = nullptr;
+        unsigned given = 0;
+        for (; void *next = heap.allocate(heap_block, Backing::devshm, header.get()); ++given) {
+            std::memset(next, 1, heap_block);
+            block = next;
+        }
+        EXPECT_GT(given, 0u);
+        EXPECT_LE(given * heap_block, std::size_t{1} << 20);
+        heap.free(block);
+        EXPECT_EQ(heap.allocate(1, Backing::devshm, header.get()), block) << "what was reserved is still there";
+    });
 }
 
 INSTANTIATE_TEST_SUITE_P(Backings, HeapTest, testing::Values(Backing::memfd, Backing::devshm));

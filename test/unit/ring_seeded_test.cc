@@ -1,5 +1,5 @@
-// The ring under the seeded scheduler. Promise: every message that push accepted is seen by the consumer exactly once, in order,
-// with all its bytes, whatever the interleaving and whatever a weakly ordered machine may do.
+// The ring under the seeded scheduler. Promise: every message that push accepted is seen by the consumer exactly once, in
+// order, with all its bytes, whatever the interleaving and whatever a weakly ordered machine may do.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -114,7 +114,8 @@ class RingRun {
             }
             send(producer, message);
             if (shape.packed)
-                schedule_.require(packing.in_order && packing.next == shape.payload_size, "a payload was not packed once and in order");
+                schedule_.require(packing.in_order && packing.next == shape.payload_size,
+                                  "a payload was not packed once and in order");
         }
     }
 
@@ -236,8 +237,9 @@ Shape shape_up_to(Random &random, std::size_t largest_payload)
     // Edges are likelier than what lies between them.
     constexpr std::size_t headers[] = {0,   1,   inline_header_capacity - 1, inline_header_capacity, inline_header_capacity + 1,
                                        119, 120, 121,                        1000,                   largest_header};
-    constexpr std::size_t payloads[] = {0, 1, 120, 121, 4096, smallest_piece - 1, smallest_piece, smallest_piece + 1, largest_piece,
-                                        largest_piece + 1};
+    constexpr std::size_t payloads[] = {0, 1, 120, 121, 4096,
+                                        smallest_piece - 1, smallest_piece, whole_piece, whole_piece + 1,
+                                        largest_piece, largest_piece + 1};
     std::size_t header = random.one_in(2) ? headers[random.below(std::size(headers))] : random.below(largest_header + 1);
     std::size_t payload = random.one_in(2) ? payloads[random.below(std::size(payloads))] : random.below(largest_payload + 1);
     return {header, std::min(payload, largest_payload), random.one_in(4)};

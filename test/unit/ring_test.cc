@@ -40,7 +40,8 @@ struct Ring {
         payload = test::pattern(2, payload_size);
         Message message{5, header.data(), header_size, {payload.data(), payload_size, nullptr, nullptr}};
         *accepted = payload_size;
-        return header_size + payload_size <= small_capacity ? producer.push_small(message) : producer.push_first(message, accepted);
+        bool small = header_size + payload_size <= small_capacity;
+        return small ? producer.push_small(message) : producer.push_first(message, accepted);
     }
 
     // Pops what is there; the number of cells.
@@ -225,9 +226,10 @@ TEST(Ring, NonsenseOfAProducerStaysInsideTheMemory)
         Cell<std::atomic> &cell = ring.memory->cells[0];
         // Sometimes all of it is random, sometimes only the sizes.
         std::uint64_t word = random.next() << 32 | 1;
+        auto number = [&] { return static_cast<std::uint32_t>(random.next()); };
         if (random.one_in(2))
-            word = detail::make_word(0, static_cast<CellKind>(random.between(1, 3)), 0, static_cast<std::uint16_t>(random.next()));
-        PartDescription part{random.next(), static_cast<std::uint32_t>(random.next()), static_cast<std::uint32_t>(random.next())};
+            word = detail::make_word(0, static_cast<CellKind>(random.between(1, 3)), 0, static_cast<std::uint16_t>(number()));
+        PartDescription part{random.next(), number(), number()};
         if (random.one_in(2))
             part.offset = static_cast<std::uint32_t>(bulk_size - random.below(largest_header + 1));
         std::memcpy(cell.bytes, &part, sizeof part);

@@ -36,8 +36,9 @@ bool is_open(int file)
 
 class Segment : public testing::TestWithParam<Backing> {};
 INSTANTIATE_TEST_SUITE_P(Backings, Segment, testing::Values(Backing::automatic, Backing::memfd, Backing::devshm),
-                         [](const auto &info) -> std::string {
-                             return info.param == Backing::automatic ? "auto" : info.param == Backing::memfd ? "memfd" : "devshm";
+                         [](const auto &info) {
+                             const char *names[] = {"auto", "memfd", "devshm"};
+                             return std::string(names[static_cast<int>(info.param)]);
                          });
 
 TEST_P(Segment, ANewFileHasItsSizeAndNoMemory)

@@ -1,0 +1,137 @@
+// A peer may be killed at any moment: nobody hangs, nobody crashes, and what was complete arrives.
+#pragma once
+
+#include "conform/team.h"
+
+namespace pm::conform {
+
+template <class Kit>
+class Death : public Team<Kit> {};
+TYPED_TEST_SUITE_P(Death);
+
+// The sender dies with a long message half sent: what was complete arrives, the rest never, others are not disturbed.
+TYPED_TEST_P(Death, ASenderKilledInMidSendDisturbsNobody)
+{
+    this->run(
+        3,
+        [](auto &self) {
+            Stream doomed{{8, 100}, {8, 20'000}, {8, 30'000'000}};
+            Stream other = random_stream(2, scaled(2'000), 64, 100'000);
+            if (self.number == 1) {
+                auto out = self.outbox(0, doomed);
+                for (unsigned refused = 0; refused < 1000; ++refused)
+                    if (out.step() == Status::ok)
+                        refused = 0;
+                EXPECT_TRUE(out.in_the_middle());
+                self.board.signals[0].add();
+                raise(SIGKILL);
+            }
+            self.board.signals[0].wait_for(1);
+            while (kill(self.board.process[1], 0) == 0)
+                sched_yield();
+            if (self.number == 2) {
+                auto out = self.outbox(0, other);
+                while (!out.done())
+                    self.work({&out});
+                self.board.signals[1].wait_for(1);
+                return;
+            }
+            self.inbox.expect(1, doomed);
+            self.inbox.expect(2, other);
+            self.poll_until([&] { return self.inbox.received(2) == other.size(); });
+            for (int i = 0; i < 100; ++i)
+                self.poll();
+            EXPECT_EQ(self.inbox.received(1), 2u);
+            self.board.signals[1].add();
+        },
+        {1});
+}
+
+// Killed while it runs, wherever that is.
+TYPED_TEST_P(Death, ASenderKilledAtAnyMomentLeavesWholeMessagesInOrder)
+{
+    constexpr unsigned senders = 8;
+    this->run(
+        senders + 1,
+        [](auto &self) {
+            std::size_t largest = self.device().capabilities().largest_header;
+            auto stream_of = [&](unsigned sender) { return random_stream(sender, 100'000, largest, 100'000); };
+            if (self.number > 0) {
+                auto out = self.outbox(0, stream_of(self.number));
+                while (!out.done())
+                    self.work({&out});
+                ADD_FAILURE() << "was not killed";
+                return;
+            }
+            std::vector<std::size_t> limits{0};
+            for (unsigned sender = 1; sender <= senders; ++sender) {
+                self.inbox.expect(sender, stream_of(sender));
+                limits.push_back(test::Random(sender).between(1, scaled(1'000)));
+            }
+            std::vector<bool> killed(senders + 1);
+            self.inbox.when_complete([&](unsigned sender, std::size_t number) {
+                if (number >= limits[sender] && !killed[sender]) {
+                    kill(self.board.process[sender], SIGKILL);
+                    killed[sender] = true;
+                }
+            });
+            for (unsigned sender = 1; sender <= senders; ++sender)
+                self.poll_until([&] { return killed[sender] && kill(self.board.process[sender], 0) != 0; });
+            while (self.device().poll() > 0) {
+            }
+            // The inbox has checked order and bytes. A new sender is served as if nothing had been.
+            self.inbox.when_complete(nullptr);
+            Stream own = random_stream(99, 100, largest, 50'000);
+            self.inbox.expect(0, own);
+            auto out = self.outbox(0, own);
+            while (!out.done() || self.inbox.received(0) < own.size())
+                self.work({&out});
+        },
+        {1, 2, 3, 4, 5, 6, 7, 8});
+}
+
+TYPED_TEST_P(Death, AReceiverThatDiedCrashesNobodyAndHoldsUpNobodyElse)
+{
+    this->run(
+        3,
+        [](auto &self) {
+            Stream stream(scaled(5'000), Shape{8, 2'000});
+            Stream endless(1'000'000, Shape{8, 20'000});
+            if (self.number == 1) {
+                self.inbox.expect(0, endless);
+                self.poll_until([&] { return self.inbox.received(0) > 50; });
+                raise(SIGKILL);
+            }
+            if (self.number == 2) {
+                self.inbox.expect(0, stream);
+                self.poll_until([&] { return self.inbox.complete(); });
+                self.board.signals[0].add();
+                return;
+            }
+            auto to_dead = self.outbox(1, endless);
+            while (kill(self.board.process[1], 0) == 0)
+                self.work({&to_dead});
+            // From now on every answer but "ok for ever" will do: "again", or an error.
+            auto to_living = self.outbox(2, stream);
+            bool refused = false;
+            while (!to_living.done()) {
+                if (!refused) {
+                    Status status = to_dead.step();
+                    refused = status != Status::ok && status != Status::again;
+                }
+                self.work({&to_living});
+            }
+            EXPECT_FALSE(to_dead.done());
+            // A peer of a dead process can be made no more, and can be given up.
+            auto peer = self.device().connect(self.board.cards[1], self.board.card_sizes[1]);
+            EXPECT_FALSE(peer.ok());
+            self.board.signals[0].wait_for(1);
+        },
+        {1});
+}
+
+REGISTER_TYPED_TEST_SUITE_P(Death, ASenderKilledInMidSendDisturbsNobody,
+                            ASenderKilledAtAnyMomentLeavesWholeMessagesInOrder,
+                            AReceiverThatDiedCrashesNobodyAndHoldsUpNobodyElse);
+
+}  // namespace pm::conform

@@ -1,0 +1,115 @@
+// arm(), sleep(), disarm(): a receiver that sleeps is woken, whoever sends and whenever.
+#pragma once
+
+#include "conform/team.h"
+
+namespace pm::conform {
+
+template <class Kit>
+class Sleeping : public Team<Kit> {};
+TYPED_TEST_SUITE_P(Sleeping);
+
+TYPED_TEST_P(Sleeping, ArmsOnlyWhenThereIsNothingToPoll)
+{
+    this->run(1, [](auto &self) {
+        auto &device = self.device();
+        EXPECT_TRUE(device.arm());
+        device.disarm();
+        self.inbox.expect(0, {{8, 8}});
+        auto out = self.outbox(0, {{8, 8}});
+        while (!out.done())
+            (void) out.step();
+        EXPECT_FALSE(device.arm());
+        device.disarm();
+        self.complete({});
+        self.poll_until([&] { return device.poll() == 0; });
+        EXPECT_TRUE(device.arm());
+        device.sleep(1ms);  // ends by itself
+        device.disarm();
+    });
+}
+
+TYPED_TEST_P(Sleeping, DoesNotSleepOverAMessageThatCameAfterArming)
+{
+    this->run(1, [](auto &self) {
+        auto &device = self.device();
+        self.inbox.expect(0, {{8, 8}, {8, 8}});
+        auto out = self.outbox(0, {{8, 8}, {8, 8}});
+        while (out.sent() < 1)
+            (void) out.step();
+        self.poll_until([&] { return self.inbox.received(0) == 1; });
+        self.poll_until([&] { return device.poll() == 0; });
+        ASSERT_TRUE(device.arm());
+        while (!out.done())
+            (void) out.step();
+        device.sleep(no_time_limit);
+        device.disarm();
+        self.complete({});
+    });
+}
+
+// Both sleep between two messages, and neither sleep ends by itself: a wake-up that is lost is a hang.
+TYPED_TEST_P(Sleeping, WakesASleeperEveryTime)
+{
+    this->run(2, [](auto &self) {
+        std::size_t rounds = scaled(5'000);
+        unsigned other = 1 - self.number;
+        Stream stream = random_stream(4, rounds, 32, 20'000);
+        self.inbox.expect(other, stream);
+        auto out = self.outbox(other, stream);
+        auto &device = self.device();
+        for (std::size_t round = 0; round < rounds; ++round) {
+            auto receive = [&] {
+                while (self.inbox.received(other) <= round) {
+                    if (device.poll() > 0)
+                        continue;
+                    if (device.arm())
+                        device.sleep(no_time_limit);
+                    device.disarm();
+                }
+            };
+            if (self.number == 1)
+                receive();
+            while (out.sent() <= round)
+                self.work({&out});
+            if (self.number == 0)
+                receive();
+        }
+        self.complete({});
+    });
+}
+
+TYPED_TEST_P(Sleeping, ASleeperIsWokenByAnyOfManySenders)
+{
+    constexpr unsigned senders = 36;
+    this->run(senders + 1, [](auto &self) {
+        Stream stream(scaled(50), Shape{8, 8});
+        if (self.number > 0) {
+            auto out = self.outbox(0, stream);
+            // One message, then wait until it was received: the receiver sleeps most of the time.
+            for (std::size_t i = 0; i < stream.size(); ++i) {
+                while (out.sent() <= i)
+                    self.work({&out});
+                self.board.signals[0].wait_for(static_cast<std::uint32_t>(i * senders));
+            }
+            return self.complete({});
+        }
+        for (unsigned sender = 1; sender <= senders; ++sender)
+            self.inbox.expect(sender, stream);
+        self.inbox.when_complete([&](unsigned, std::size_t) { self.board.signals[0].add(); });
+        auto &device = self.device();
+        while (!self.inbox.complete()) {
+            if (device.poll() > 0)
+                continue;
+            if (device.arm())
+                device.sleep(no_time_limit);
+            device.disarm();
+        }
+        self.complete({});
+    });
+}
+
+REGISTER_TYPED_TEST_SUITE_P(Sleeping, ArmsOnlyWhenThereIsNothingToPoll, DoesNotSleepOverAMessageThatCameAfterArming,
+                            WakesASleeperEveryTime, ASleeperIsWokenByAnyOfManySenders);
+
+}  // namespace pm::conform
