@@ -185,7 +185,8 @@ bool Shmem::pull(Peer *peer, std::uint64_t address, const iovec *pieces, std::si
     if (source == nullptr)
         return shmem::pull(peer->card.process, address, pieces, count);
     for (std::size_t i = 0; i < count; ++i) {
-        std::memcpy(pieces[i].iov_base, source, pieces[i].iov_len);
+        if (pieces[i].iov_len != 0)
+            std::memcpy(pieces[i].iov_base, source, pieces[i].iov_len);
         source += pieces[i].iov_len;
     }
     return true;

@@ -34,12 +34,15 @@ bool is_open(int file)
     return fcntl(file, F_GETFD) >= 0;
 }
 
+std::string name_of_backing(const testing::TestParamInfo<Backing> &info)
+{
+    const char *names[] = {"auto", "memfd", "devshm"};
+    return names[static_cast<int>(info.param)];
+}
+
 class Segment : public testing::TestWithParam<Backing> {};
 INSTANTIATE_TEST_SUITE_P(Backings, Segment, testing::Values(Backing::automatic, Backing::memfd, Backing::devshm),
-                         [](const auto &info) {
-                             const char *names[] = {"auto", "memfd", "devshm"};
-                             return std::string(names[static_cast<int>(info.param)]);
-                         });
+                         name_of_backing);
 
 TEST_P(Segment, ANewFileHasItsSizeAndNoMemory)
 {
