@@ -46,6 +46,11 @@ struct Sink {
     // with the value returned here.
     void *(*arrived)(std::uint8_t tag, void *header, void *piece, std::size_t piece_size, std::size_t total) = nullptr;
     void (*more)(void *cookie, void *piece, std::size_t piece_size) = nullptr;
+    // Asked once, after an arrived() with more to come: where the whole payload belongs, or null. After an answer other than
+    // null more() is not called: the device puts every byte but those of the first piece at its place, in whatever order,
+    // and says when all are there. Devices need not ask, and may be given null for both.
+    void *(*place)(void *cookie) = nullptr;
+    void (*placed)(void *cookie) = nullptr;
 };
 
 }  // namespace pm

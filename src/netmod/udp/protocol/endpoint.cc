@@ -1,0 +1,721 @@
+#include "netmod/udp/protocol/endpoint.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace pm::udp {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Time first_hello_interval = 20ms;
+constexpr Time longest_hello_interval = 1s;
+constexpr unsigned least_hellos = 4;
+constexpr unsigned size_rounds = 2;
+constexpr Time size_round_length = 20ms;
+constexpr unsigned refusals_believed = 3;
+constexpr unsigned unanswered_before_narrow = 4;  // then the path may have become too narrow for our packets
+
+// A number of a pair: a place in the table, and what tells its users apart.
+constexpr unsigned place_bits = 20;
+constexpr std::uint32_t place_of(std::uint32_t number)
+{
+    return number & ((1u << place_bits) - 1);
+}
+
+// Sequence numbers are 64 bits long here and begin well above zero.
+constexpr std::uint64_t full_sequence(std::uint32_t first)
+{
+    return (std::uint64_t{1} << 32) + first;
+}
+
+std::string in_seconds(Time time)
+{
+    auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+    return milliseconds % 1000 == 0 ? std::to_string(milliseconds / 1000) + " s" : std::to_string(milliseconds) + " ms";
+}
+
+}  // namespace
+
+Endpoint::Endpoint(const ProtocolSettings &settings, const Key &key, std::vector<Address> addresses, const Sink &sink)
+    : settings_(settings), sink_(sink), card_{key, settings.guard, std::move(addresses)}, name_(name_of(key)),
+      token_(token_of(key)), share_(settings.receive_buffer)
+{
+    table_.emplace_back();  // no pair has number 0
+}
+
+// ---- pairs ----
+
+Peer *Endpoint::connect(const Card &card)
+{
+    auto found = by_name_.find(name_of(card.key));
+    Peer *peer = found != by_name_.end() ? found->second : add(card);
+    if (peer != nullptr)
+        ++peer->users;
+    return peer;
+}
+
+Peer *Endpoint::add(const Card &card)
+{
+    if (by_name_.size() >= peers_limit - 1)
+        return nullptr;
+    if (free_.empty()) {
+        free_.push_back(static_cast<std::uint32_t>(table_.size()));
+        table_.emplace_back();
+    }
+    auto peer = std::make_unique<Peer>();
+    peer->card = card;
+    peer->name = name_of(card.key);
+    peer->token = token_of(card.key);
+    peer->incarnation = ++incarnations_;
+    peer->number = incarnations_ << place_bits | free_.back();
+    peer->packet_size = settings_.packet_sizes.front();
+    peer->first_sequence = settings_.first_sequence;
+    if (settings_.random_sequences) {
+        std::uint64_t what[2] = {peer->name, peer->incarnation};
+        peer->first_sequence += static_cast<std::uint32_t>(siphash(card_.key, std::as_bytes(std::span(what))));
+    }
+    Peer *added = peer.get();
+    table_[free_.back()] = std::move(peer);
+    free_.pop_back();
+    by_name_[added->name] = added;
+    return added;
+}
+
+void Endpoint::remove(Peer *peer)
+{
+    if (last_heard_ == peer)
+        last_heard_ = nullptr;
+    std::uint32_t place = place_of(peer->number);
+    table_[place].reset();
+    free_.push_back(place);
+}
+
+Peer *Endpoint::find(std::uint32_t number) const
+{
+    std::uint32_t place = place_of(number);
+    if (place >= table_.size() || table_[place] == nullptr || table_[place]->number != number)
+        return nullptr;
+    return table_[place].get();
+}
+
+void Endpoint::disconnect(Peer *peer)
+{
+    if (--peer->users > 0)
+        return;
+    by_name_.erase(peer->name);
+    if (peer->state != PairState::open)
+        return remove(peer);
+    peer->leaving = true;
+    peer->owes_bye = true;
+    want(peer);
+}
+
+void Endpoint::close()
+{
+    for (auto &peer : table_) {
+        if (peer != nullptr && peer->state == PairState::open) {
+            peer->owes_bye = true;
+            want(peer.get());
+        }
+    }
+}
+
+Outgoing &Endpoint::outgoing_of(Peer *peer)
+{
+    if (peer->outgoing == nullptr) {
+        peer->outgoing = std::make_unique<Outgoing>(settings_, full_sequence(peer->first_sequence));
+        if (peer->its_window != 0)
+            peer->outgoing->on_window(peer->its_window * window_unit);
+    }
+    return *peer->outgoing;
+}
+
+Incoming &Endpoint::incoming_of(Peer *peer)
+{
+    if (peer->incoming == nullptr)
+        peer->incoming = std::make_unique<Incoming>(settings_, sink_, full_sequence(peer->its_first_sequence));
+    return *peer->incoming;
+}
+
+void Endpoint::ask(Peer *peer, Time now)
+{
+    peer->state = PairState::asking;
+    peer->asking_since = now;
+    peer->hellos = 0;
+    on_hello_timer(peer, now);
+    schedule(peer);
+}
+
+void Endpoint::open(Peer *peer, const Address &address, Time now)
+{
+    peer->state = PairState::open;
+    peer->address = address;
+    peer->hello_at = never;
+    peer->owed_hellos = 0;
+    peer->last_heard = now;
+    peer->watch_at = now + settings_.silence_limit / 4;
+    if (peer->outgoing != nullptr && peer->its_window != 0)
+        peer->outgoing->on_window(peer->its_window * window_unit);
+    want(peer);
+    schedule(peer);
+}
+
+void Endpoint::fail(Peer *peer, Status status, const std::string &text)
+{
+    peer->state = PairState::failed;
+    peer->error = {status, text};
+    if (!failure_)
+        failure_ = peer->error;
+    peer->outgoing.reset();
+    peer->hello_at = peer->watch_at = peer->size_probe_at = never;
+    peer->owed_hellos = 0;
+}
+
+// The peer has forgotten this pair and makes it again.
+void Endpoint::begin_anew(Peer *peer)
+{
+    if (peer->outgoing != nullptr && peer->outgoing->outstanding() > 0)
+        return fail(peer, Status::unreachable, "udp: the process at " + addresses_of(peer) + " has closed the connection");
+    peer->outgoing.reset();
+    peer->incoming.reset();
+    peer->state = PairState::quiet;
+    peer->has_hello = false;
+    peer->watch_at = peer->size_probe_at = peer->hello_at = never;
+    peer->owes_bye = peer->owes_alive = peer->asks_alive = false;
+    peer->owed_size_probes = 0;
+    peer->size_rounds = 0;
+    peer->packet_size = settings_.packet_sizes.front();
+    // What we send begins anew, too: it has a new number for us, and nothing of the old one fits.
+    peer->incarnation = ++incarnations_;
+    peer->first_sequence += 1u << 20;
+}
+
+std::string Endpoint::addresses_of(const Peer *peer) const
+{
+    std::string text;
+    for (const Address &address : peer->card.addresses)
+        text += (text.empty() ? "" : ", ") + address.ip_text();
+    return text + " port " + std::to_string(peer->card.addresses.front().port);
+}
+
+// ---- sending ----
+
+Status Endpoint::send(Peer *peer, const Message &message, SendProgress *progress, Time now)
+{
+    if (peer->state != PairState::open) [[unlikely]] {
+        if (peer->state == PairState::failed)
+            return peer->error.status;
+        if (peer->state == PairState::left) {
+            fail(peer, Status::unreachable, "udp: the process at " + addresses_of(peer) + " has left");
+            return peer->error.status;
+        }
+        if (peer->state == PairState::quiet)
+            ask(peer, now);
+        return Status::again;
+    }
+    Status status = outgoing_of(peer).accept(message, progress, peer->packet_size);
+    if (message.payload.size > peer->packet_size && peer->size_rounds == 0)
+        on_size_timer(peer, now);
+    want(peer);
+    return status;
+}
+
+std::size_t Endpoint::outstanding() const
+{
+    std::size_t count = 0;
+    for (const auto &peer : table_)
+        if (peer != nullptr && peer->outgoing != nullptr && peer->state != PairState::left)
+            count += peer->outgoing->outstanding();
+    return count;
+}
+
+// ---- what arrives ----
+
+bool Endpoint::believes(const Datagram &datagram, const Peer *peer) const
+{
+    if (card_.guard == GuardKind::token)
+        return datagram.header.guard == token_;
+    Header header = datagram.header;
+    header.guard = 0;
+    std::uint64_t sequence = header.sequence;
+    if (header.kind() == Kind::data)
+        sequence = widen(peer->incoming != nullptr ? peer->incoming->expected() : full_sequence(peer->its_first_sequence),
+                         header.sequence);
+    SipHash hash(card_.key);
+    hash.add(std::as_bytes(std::span(&header, 1)));
+    hash.add(datagram.body);
+    hash.add(std::as_bytes(std::span(&sequence, 1)));
+    return hash.finish() == datagram.header.guard;
+}
+
+void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time now)
+{
+    const Header &header = datagram.header;
+    ++counters_.datagrams_received;
+    if (header.kind() == Kind::hello) {
+        if (!believes(datagram, nullptr)) {
+            ++counters_.alien;
+            return;
+        }
+        return on_hello(datagram, from, now);
+    }
+    Peer *peer = find(header.to);
+    if (peer == nullptr || !believes(datagram, peer)) {
+        ++counters_.alien;
+        return;
+    }
+    if (peer->state == PairState::failed || peer->state == PairState::left)
+        return;
+    if (header.kind() == Kind::welcome)
+        return on_welcome(peer, datagram, now);
+    if (peer->state != PairState::open) {
+        if (!peer->has_hello) {
+            ++counters_.alien;
+            return;
+        }
+        open(peer, peer->welcome_address, now);
+    }
+    heard(peer, now);
+    switch (header.kind()) {
+        case Kind::data:
+            on_ack_fields(peer, header, {}, now);
+            share_.on_heard(&peer->period, now);
+            last_heard_ = peer;
+            switch (incoming_of(peer).on_data(header, datagram.body, share_.share(), now)) {
+                case Incoming::Verdict::taken:
+                    break;
+                case Incoming::Verdict::twice:
+                    ++counters_.twice;
+                    break;
+                case Incoming::Verdict::dropped:
+                    ++counters_.early_dropped;
+                    break;
+                case Incoming::Verdict::nonsense:
+                    ++counters_.malformed;
+                    break;
+            }
+            if (peer->incoming->ack_deadline() <= now)
+                want(peer);
+            break;
+        case Kind::ack:
+            on_ack_fields(peer, header, datagram.body, now);
+            break;
+        case Kind::size_probe:
+            peer->owed_size_answer = std::max(peer->owed_size_answer, static_cast<std::uint32_t>(datagram.body.size() + sizeof header));
+            want(peer);
+            break;
+        case Kind::size_answer:
+            if (header.fragment > peer->packet_size && std::ranges::find(settings_.packet_sizes, header.fragment) != settings_.packet_sizes.end())
+                peer->packet_size = header.fragment;
+            break;
+        case Kind::alive:
+            on_ack_fields(peer, header, {}, now);
+            if (header.wants_answer()) {
+                peer->owes_alive = true;
+                want(peer);
+            }
+            break;
+        case Kind::bye:
+            on_ack_fields(peer, header, {}, now);
+            peer->state = PairState::left;
+            peer->outgoing.reset();
+            peer->watch_at = peer->size_probe_at = never;
+            break;
+        default:
+            break;
+    }
+    schedule(peer);
+}
+
+void Endpoint::on_hello(const Datagram &datagram, const Address &from, Time now)
+{
+    const Header &header = datagram.header;
+    std::optional<Card> card = Card::read(datagram.body);
+    if (!card) {
+        ++counters_.malformed;
+        return;
+    }
+    auto found = by_name_.find(name_of(card->key));
+    Peer *peer = found != by_name_.end() ? found->second : add(*card);
+    if (peer == nullptr || peer->state == PairState::failed)
+        return;
+    auto number = static_cast<std::uint32_t>(header.offset);
+    if (peer->has_hello && number != peer->its_number) {
+        if (static_cast<std::int32_t>(header.fragment - peer->its_incarnation) <= 0)
+            return;  // of a pair that is no more
+        begin_anew(peer);
+        if (peer->state == PairState::failed)
+            return;
+    }
+    if (!peer->has_hello) {
+        peer->has_hello = true;
+        peer->its_number = number;
+        peer->its_incarnation = header.fragment;
+        peer->its_first_sequence = header.sequence;
+        peer->its_window = header.window;
+    }
+    if (peer->state == PairState::left)
+        return;
+    peer->welcome_candidate = static_cast<std::uint32_t>(header.offset >> 32);
+    peer->welcome_address = from;
+    peer->owes_welcome = true;
+    heard(peer, now);
+    want(peer);
+    schedule(peer);
+}
+
+void Endpoint::on_welcome(Peer *peer, const Datagram &datagram, Time now)
+{
+    const Header &header = datagram.header;
+    std::uint64_t candidate = header.offset >> 32;
+    if (candidate >= peer->card.addresses.size()) {
+        ++counters_.malformed;
+        return;
+    }
+    if (!peer->has_hello) {
+        peer->has_hello = true;
+        peer->its_number = static_cast<std::uint32_t>(header.offset);
+        peer->its_incarnation = header.fragment;
+        peer->its_first_sequence = header.sequence;
+        peer->its_window = header.window;
+    } else if (peer->its_number != static_cast<std::uint32_t>(header.offset)) {
+        return;
+    }
+    heard(peer, now);
+    if (peer->state == PairState::asking)
+        open(peer, peer->card.addresses[candidate], now);
+}
+
+void Endpoint::heard(Peer *peer, Time now)
+{
+    peer->last_heard = now;
+    peer->silent_since = never;
+    peer->refusals = 0;
+}
+
+void Endpoint::on_ack_fields(Peer *peer, const Header &header, std::span<const std::byte> bitmap, Time now)
+{
+    if (peer->outgoing == nullptr)
+        return;
+    Outgoing &outgoing = *peer->outgoing;
+    outgoing.on_window(header.window * window_unit);
+    if (!outgoing.on_acknowledged(widen(outgoing.base(), header.acknowledged), bitmap,
+                                  Time(header.ack_delay * ack_delay_unit), now))
+        ++counters_.malformed;
+    if (outgoing.can_send())
+        want(peer);
+}
+
+void Endpoint::on_refused(const Address &to, Time now)
+{
+    for (auto &entry : table_) {
+        Peer *peer = entry.get();
+        if (peer == nullptr)
+            continue;
+        if (peer->state == PairState::open && peer->address == to) {
+            if (++peer->refusals >= refusals_believed)
+                fail(peer, Status::unreachable, "udp: the process at " + to.text() + " has ended: nobody listens there any more");
+        } else if (peer->state == PairState::asking) {
+            const auto &addresses = peer->card.addresses;
+            if (std::ranges::find(addresses, to) == addresses.end())
+                continue;
+            if (++peer->refusals >= refusals_believed * addresses.size())
+                fail(peer, Status::unreachable, "udp: nobody listens at " + addresses_of(peer) + ": the process has ended");
+        }
+    }
+    (void) now;
+}
+
+// ---- timers ----
+
+Time Endpoint::deadline(const Peer *peer) const
+{
+    Time time = std::min({peer->hello_at, peer->size_probe_at, peer->watch_at});
+    if (peer->state == PairState::open) {
+        if (peer->outgoing != nullptr)
+            time = std::min(time, peer->outgoing->deadline());
+        if (peer->incoming != nullptr)
+            time = std::min(time, peer->incoming->ack_deadline());
+    }
+    return time;
+}
+
+// A timer that was set for a later time stays where it is; when it ends, what is due is looked up again.
+void Endpoint::schedule(Peer *peer)
+{
+    Time time = deadline(peer);
+    if (time >= peer->scheduled)
+        return;
+    peer->scheduled = time;
+    timers_.push({time, peer->number});
+}
+
+void Endpoint::on_timer(Time now)
+{
+    while (!timers_.empty() && timers_.top().time <= now) {
+        Timer timer = timers_.top();
+        timers_.pop();
+        Peer *peer = find(timer.number);
+        if (peer == nullptr || peer->scheduled != timer.time)
+            continue;
+        peer->scheduled = never;
+        if (now >= peer->hello_at)
+            on_hello_timer(peer, now);
+        if (now >= peer->size_probe_at)
+            on_size_timer(peer, now);
+        if (now >= peer->watch_at)
+            on_watch_timer(peer, now);
+        if (peer->state == PairState::open) {
+            if (peer->outgoing != nullptr) {
+                peer->outgoing->on_timer(now);
+                if (peer->outgoing->unanswered() >= unanswered_before_narrow)
+                    peer->packet_size = settings_.packet_sizes.front();
+            }
+            want(peer);
+        }
+        schedule(peer);
+    }
+}
+
+void Endpoint::on_hello_timer(Peer *peer, Time now)
+{
+    if (now - peer->asking_since >= settings_.silence_limit && peer->hellos >= least_hellos)
+        return fail(peer, Status::unreachable,
+                    "udp: no answer from a peer that offers the addresses " + addresses_of(peer) + " within " +
+                        in_seconds(settings_.silence_limit) +
+                        "; UDP between the hosts may be blocked, or the addresses are of a network they do not share "
+                        "(MPIR_CVAR_CH4_COMPOSITE_UDP_INTERFACES chooses)");
+    peer->hello_at = now + std::min(first_hello_interval * (1u << std::min<unsigned>(peer->hellos, 8)), longest_hello_interval);
+    peer->hellos = static_cast<std::uint8_t>(std::min<unsigned>(peer->hellos + 1u, 200));
+    peer->owed_hellos = static_cast<std::uint8_t>(peer->card.addresses.size());
+    want(peer);
+}
+
+void Endpoint::on_size_timer(Peer *peer, Time now)
+{
+    peer->size_probe_at = never;
+    if (peer->state != PairState::open || peer->size_rounds >= size_rounds)
+        return;
+    ++peer->size_rounds;
+    for (std::size_t i = 0; i < settings_.packet_sizes.size(); ++i)
+        if (settings_.packet_sizes[i] > peer->packet_size)
+            peer->owed_size_probes |= static_cast<std::uint8_t>(1u << i);
+    peer->size_probe_at = now + size_round_length;
+    want(peer);
+    schedule(peer);
+}
+
+void Endpoint::on_watch_timer(Peer *peer, Time now)
+{
+    Time quiet = settings_.silence_limit / 4;
+    if (now - peer->last_heard < quiet) {
+        peer->watch_at = peer->last_heard + quiet;
+        return;
+    }
+    if (peer->silent_since == never) {
+        peer->silent_since = now;
+        peer->asks = 0;
+    }
+    if (now - peer->silent_since >= settings_.silence_limit - quiet && peer->asks >= 3)
+        return fail(peer, Status::unreachable,
+                    "udp: no sign of life from the process at " + peer->address.text() + " for " +
+                        in_seconds(settings_.silence_limit) +
+                        " (MPIR_CVAR_CH4_COMPOSITE_UDP_SILENCE_LIMIT): it, its host or the network between has failed");
+    peer->asks = static_cast<std::uint8_t>(std::min<unsigned>(peer->asks + 1u, 200));
+    peer->asks_alive = true;
+    peer->watch_at = now + quiet / 4;
+    want(peer);
+}
+
+// ---- transmission ----
+
+void Endpoint::want(Peer *peer)
+{
+    if (peer->listed)
+        return;
+    peer->listed = true;
+    ready_.push_back(peer->number);
+}
+
+bool Endpoint::poll_transmit(Transmission *transmission, Time now)
+{
+    while (!ready_.empty()) {
+        Peer *peer = find(ready_.front());
+        if (peer == nullptr) {
+            ready_.pop_front();
+            continue;
+        }
+        transmission->pieces.clear();
+        transmission->may_fragment = false;
+        bool something = transmit_greeting(peer, transmission) || transmit_control(peer, transmission, now) ||
+                         transmit_data(peer, transmission, now);
+        ready_.pop_front();
+        if (something) {
+            // Again, after the others.
+            ready_.push_back(peer->number);
+            ++counters_.transmissions;
+            counters_.datagrams_sent += (transmission->size + transmission->segment - 1) / transmission->segment;
+        } else {
+            peer->listed = false;
+            schedule(peer);
+        }
+        if (something && peer->leaving && !peer->owes_bye)
+            remove(peer);
+        if (something)
+            return true;
+    }
+    return false;
+}
+
+void Endpoint::seal(const Peer *peer, Header *header, std::span<const std::byte> body, std::uint64_t sequence) const
+{
+    if (peer->card.guard == GuardKind::token) {
+        header->guard = peer->token;
+        return;
+    }
+    header->guard = 0;
+    SipHash hash(peer->card.key);
+    hash.add(std::as_bytes(std::span(header, 1)));
+    hash.add(body);
+    hash.add(std::as_bytes(std::span(&sequence, 1)));
+    header->guard = hash.finish();
+}
+
+void Endpoint::transmit_one(Peer *peer, Transmission *transmission, Kind kind, Header header, const Address &to, std::size_t size)
+{
+    header.kind_and_flags |= static_cast<std::uint8_t>(kind);
+    std::vector<std::byte> &bytes = transmission->control;
+    bytes.resize(std::max(bytes.size(), size));
+    seal(peer, &header, std::span(bytes).subspan(sizeof header), header.sequence);
+    std::memcpy(bytes.data(), &header, sizeof header);
+    transmission->to = to;
+    transmission->size = transmission->segment = bytes.size();
+    transmission->pieces.push_back({bytes.data(), bytes.size()});
+}
+
+bool Endpoint::transmit_greeting(Peer *peer, Transmission *transmission)
+{
+    Header header;
+    header.window = static_cast<std::uint16_t>(std::min<std::size_t>(share_.share() / window_unit, 0xffff));
+    header.sequence = peer->first_sequence;
+    header.fragment = peer->incarnation;
+    if (peer->owes_welcome) {
+        peer->owes_welcome = false;
+        header.to = peer->its_number;
+        header.offset = std::uint64_t{peer->welcome_candidate} << 32 | peer->number;
+        transmission->control.assign(sizeof header, std::byte{0});
+        transmit_one(peer, transmission, Kind::welcome, header, peer->welcome_address);
+        return true;
+    }
+    if (peer->owed_hellos > 0) {
+        std::size_t candidate = --peer->owed_hellos;
+        header.offset = std::uint64_t{candidate} << 32 | peer->number;
+        transmission->control.assign(sizeof header + Card::max_size, std::byte{0});
+        std::size_t size = card_.write(transmission->control.data() + sizeof header);
+        transmission->control.resize(sizeof header + size);
+        transmit_one(peer, transmission, Kind::hello, header, peer->card.addresses[candidate]);
+        return true;
+    }
+    return false;
+}
+
+void Endpoint::fill_ack(Peer *peer, Header *header, Time now)
+{
+    header->to = peer->its_number;
+    header->window = static_cast<std::uint16_t>(std::min<std::size_t>(share_.share() / window_unit, 0xffff));
+    header->acknowledged = peer->its_first_sequence;
+    header->ack_delay = 0;
+    if (peer->incoming != nullptr) {
+        header->acknowledged = static_cast<std::uint32_t>(peer->incoming->expected());
+        auto delay = static_cast<std::uint64_t>(peer->incoming->on_ack_sent(now).count()) / ack_delay_unit;
+        header->ack_delay = static_cast<std::uint16_t>(std::min<std::uint64_t>(delay, 0xffff));
+    }
+}
+
+bool Endpoint::transmit_control(Peer *peer, Transmission *transmission, Time now)
+{
+    if (peer->state != PairState::open)
+        return false;
+    Header header;
+    auto one = [&](Kind kind, std::size_t size = sizeof(Header)) {
+        fill_ack(peer, &header, now);
+        transmission->control.assign(sizeof header, std::byte{0});
+        transmit_one(peer, transmission, kind, header, peer->address, size);
+        return true;
+    };
+    if (peer->owes_bye) {
+        peer->owes_bye = false;
+        return one(Kind::bye);
+    }
+    if (peer->owed_size_answer != 0) {
+        header.fragment = std::exchange(peer->owed_size_answer, 0);
+        return one(Kind::size_answer);
+    }
+    if (peer->owed_size_probes != 0) {
+        unsigned which = static_cast<unsigned>(std::countr_zero(peer->owed_size_probes));
+        peer->owed_size_probes &= static_cast<std::uint8_t>(peer->owed_size_probes - 1);
+        header.fragment = static_cast<std::uint32_t>(settings_.packet_sizes[which]);
+        return one(Kind::size_probe, settings_.packet_sizes[which]);
+    }
+    if (peer->owes_alive || peer->asks_alive) {
+        header.kind_and_flags = peer->asks_alive ? Header::answer_now : 0;
+        peer->owes_alive = peer->asks_alive = false;
+        return one(Kind::alive);
+    }
+    bool ack_due = peer->incoming != nullptr && peer->incoming->ack_deadline() <= now;
+    if (!ack_due || (!peer->incoming->has_early() && peer->outgoing != nullptr && peer->outgoing->can_send()))
+        return false;
+    ++counters_.acks_sent;
+    fill_ack(peer, &header, now);
+    transmission->control.assign(sizeof header, std::byte{0});
+    peer->incoming->write_bitmap(&transmission->control);
+    transmit_one(peer, transmission, Kind::ack, header, peer->address);
+    return true;
+}
+
+bool Endpoint::transmit_data(Peer *peer, Transmission *transmission, Time now)
+{
+    if (peer->state != PairState::open || peer->outgoing == nullptr)
+        return false;
+    transmission->size = transmission->segment = 0;
+    Outgoing &outgoing = *peer->outgoing;
+    outgoing.take_train(now, [&](Flight &flight) {
+        fill_ack(peer, &flight.header, now);
+        seal(peer, &flight.header, {flight.body, flight.body_size}, widen(outgoing.base(), flight.header.sequence));
+        transmission->pieces.push_back({reinterpret_cast<const std::byte *>(&flight.header), sizeof flight.header});
+        if (flight.body_size != 0)
+            transmission->pieces.push_back({flight.body, flight.body_size});
+        if (transmission->segment == 0)
+            transmission->segment = flight.size();
+        transmission->size += flight.size();
+    });
+    if (transmission->pieces.empty())
+        return false;
+    transmission->to = peer->address;
+    transmission->may_fragment = outgoing.unanswered() >= unanswered_before_narrow;
+    return true;
+}
+
+std::span<std::byte> Endpoint::expected_place(std::size_t *fragment) const
+{
+    if (last_heard_ == nullptr || last_heard_->incoming == nullptr)
+        return {};
+    *fragment = last_heard_->incoming->last_fragment_size();
+    return last_heard_->incoming->next_place();
+}
+
+Counters Endpoint::counters() const
+{
+    Counters counters = counters_;
+    for_each_peer([&](const Peer &peer) {
+        if (peer.outgoing == nullptr)
+            return;
+        counters.sent_again += peer.outgoing->counters().sent_again;
+        counters.timeouts += peer.outgoing->counters().timeouts;
+        counters.halvings += peer.outgoing->congestion().halvings();
+    });
+    return counters;
+}
+
+}  // namespace pm::udp

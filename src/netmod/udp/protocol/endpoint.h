@@ -1,0 +1,218 @@
+// One process on the network: its pairs with other processes. It owns no socket and no clock: what arrives is given to it, what is
+// to be sent is asked for, and time is a parameter.
+//
+// A pair is
+//   quiet    nothing was ever sent; it costs a few hundred bytes
+//   asking   hellos go to every address on the peer's card, until one is answered
+//   open     an address is proved: a welcome came back for what we sent there, or a packet that only a process that got our
+//            welcome can send
+//   left     the peer said good-bye
+//   failed   `error` says why
+// Timers of a pair: hello again, ask for an acknowledgement (Outgoing), acknowledge (Incoming), watch. Watch: a peer that was not
+// heard for a quarter of the silence limit is asked; one that does not answer for the rest of it is gone. Only time in which we
+// ask counts, so a process that computes for long does not think that everybody else has died.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "netmod/udp/protocol/buffer_share.h"
+#include "netmod/udp/protocol/incoming.h"
+#include "netmod/udp/protocol/outgoing.h"
+#include "netmod/udp/protocol/settings.h"
+#include "netmod/udp/protocol/wire.h"
+#include "pm/message.h"
+
+namespace pm::udp {
+
+enum class PairState : std::uint8_t { quiet, asking, open, left, failed };
+
+struct Peer {
+    Card card;
+    std::uint64_t name = 0;
+    std::uint64_t token = 0;  // for packets to it
+    std::uint32_t number = 0;
+    std::uint32_t its_number = 0;
+    std::uint32_t incarnation = 0;  // goes up with every pair this process makes
+    std::uint32_t its_incarnation = 0;
+    std::uint32_t its_first_sequence = 0;
+    std::uint16_t its_window = 0;
+    std::uint32_t users = 0;  // connect() less disconnect()
+    PairState state = PairState::quiet;
+    bool has_hello = false;  // of the peer: its number is known
+    bool listed = false;     // among those who want to send
+    bool leaving = false;    // disconnected here; it is told
+    std::uint8_t size_rounds = 0;  // of packet size probes
+    std::uint8_t hellos = 0;       // rounds
+    std::uint8_t asks = 0;         // since it fell silent
+    std::uint8_t refusals = 0;     // since it was last heard
+    std::uint32_t period = 0;      // see BufferShare
+    Address address;               // proved, when open
+    std::size_t packet_size = 0;
+
+    // To send when there is room, besides what the halves have.
+    bool owes_welcome = false, owes_alive = false, asks_alive = false, owes_bye = false;
+    std::uint8_t owed_hellos = 0;       // of this round
+    std::uint8_t owed_size_probes = 0;  // a bit for each size
+    std::uint32_t owed_size_answer = 0;
+    std::uint32_t welcome_candidate = 0;  // what the hello said
+    Address welcome_address;
+
+    Time scheduled = never;
+    Time asking_since{};
+    Time hello_at = never;
+    Time size_probe_at = never;
+    Time last_heard{};
+    Time silent_since = never;  // when we began to ask
+    Time watch_at = never;
+
+    std::uint32_t first_sequence = 0;
+    std::unique_ptr<Outgoing> outgoing;
+    std::unique_ptr<Incoming> incoming;
+    Error error;
+};
+
+// Datagrams for one address: of `segment` bytes each, but for the last one. The pieces are valid until the endpoint is called again.
+struct Transmission {
+    struct Piece {
+        const std::byte *data;
+        std::size_t size;
+    };
+    Address to;
+    std::vector<Piece> pieces;
+    std::size_t segment = 0;
+    std::size_t size = 0;
+    bool may_fragment = false;  // the path seems to have become narrower
+    std::vector<std::byte> control;
+};
+
+struct Counters {
+    std::uint64_t datagrams_received = 0;
+    std::uint64_t malformed = 0;     // too short, or without sense
+    std::uint64_t alien = 0;         // wrong guard, or for a pair we do not have
+    std::uint64_t twice = 0;
+    std::uint64_t early_dropped = 0;
+    std::uint64_t transmissions = 0;
+    std::uint64_t datagrams_sent = 0;
+    std::uint64_t sent_again = 0;
+    std::uint64_t timeouts = 0;
+    std::uint64_t acks_sent = 0;
+    std::uint64_t halvings = 0;
+};
+
+class Endpoint {
+  public:
+    // `key` must be random: it is what strangers do not know. `card` is completed with it.
+    Endpoint(const ProtocolSettings &settings, const Key &key, std::vector<Address> addresses, const Sink &sink);
+    Endpoint(const Endpoint &) = delete;
+    Endpoint &operator=(const Endpoint &) = delete;
+
+    const Card &card() const { return card_; }
+    // The peer with this card: the same again for the same process.
+    Peer *connect(const Card &card);
+    void disconnect(Peer *peer);
+    // Says good-bye to all.
+    void close();
+
+    // As try_send of the PM contract.
+    Status send(Peer *peer, const Message &message, SendProgress *progress, Time now);
+
+    void on_datagram(const Datagram &datagram, const Address &from, Time now);
+    void on_malformed() { ++counters_.datagrams_received, ++counters_.malformed; }
+    // Nobody listens at an address to which something was sent.
+    void on_refused(const Address &to, Time now);
+
+    Time next_deadline() const { return timers_.empty() ? never : timers_.top().time; }
+    void on_timer(Time now);
+
+    // Something to send. False when there is nothing now.
+    bool poll_transmit(Transmission *transmission, Time now);
+    bool wants_to_transmit() const { return !ready_.empty(); }
+
+    // Packets that have not been acknowledged, of all pairs.
+    std::size_t outstanding() const;
+    // The first peer that failed; empty when none has.
+    const Error &failure() const { return failure_; }
+    Counters counters() const;
+    std::size_t peers() const { return by_name_.size(); }
+    std::size_t share() const { return share_.share(); }
+    template <class Visit>
+    void for_each_peer(Visit visit) const
+    {
+        for (const auto &peer : table_)
+            if (peer != nullptr)
+                visit(*peer);
+    }
+    // Where the next data from the peer heard last will go; see Incoming.
+    std::span<std::byte> expected_place(std::size_t *fragment) const;
+
+  private:
+    struct Timer {
+        Time time;
+        std::uint32_t number;
+        bool operator>(const Timer &other) const { return time > other.time; }
+    };
+    static constexpr std::size_t peers_limit = 1u << 20;  // those who greet us included
+
+    Peer *add(const Card &card);
+    void remove(Peer *peer);
+    Peer *find(std::uint32_t number) const;
+    void ask(Peer *peer, Time now);
+    void open(Peer *peer, const Address &address, Time now);
+    void fail(Peer *peer, Status status, const std::string &text);
+    void begin_anew(Peer *peer);
+    Outgoing &outgoing_of(Peer *peer);
+    Incoming &incoming_of(Peer *peer);
+
+    bool believes(const Datagram &datagram, const Peer *peer) const;
+    void on_hello(const Datagram &datagram, const Address &from, Time now);
+    void on_welcome(Peer *peer, const Datagram &datagram, Time now);
+    void on_ack_fields(Peer *peer, const Header &header, std::span<const std::byte> bitmap, Time now);
+    void heard(Peer *peer, Time now);
+
+    Time deadline(const Peer *peer) const;
+    void schedule(Peer *peer);
+    void on_hello_timer(Peer *peer, Time now);
+    void on_size_timer(Peer *peer, Time now);
+    void on_watch_timer(Peer *peer, Time now);
+    void want(Peer *peer);
+
+    bool transmit_greeting(Peer *peer, Transmission *transmission);
+    bool transmit_control(Peer *peer, Transmission *transmission, Time now);
+    bool transmit_data(Peer *peer, Transmission *transmission, Time now);
+    // One datagram in transmission->control: a header, then `body` of the caller there, then zeros up to `size`.
+    void transmit_one(Peer *peer, Transmission *transmission, Kind kind, Header header, const Address &to, std::size_t size = 0);
+    void fill_ack(Peer *peer, Header *header, Time now);
+    void seal(const Peer *peer, Header *header, std::span<const std::byte> body, std::uint64_t sequence) const;
+    std::string addresses_of(const Peer *peer) const;
+
+    const ProtocolSettings settings_;
+    const Sink sink_;
+    Card card_;
+    std::uint64_t name_ = 0;
+    std::uint64_t token_ = 0;
+    std::vector<std::unique_ptr<Peer>> table_;  // by the low part of the number
+    std::vector<std::uint32_t> free_;           // places in it
+    std::unordered_map<std::uint64_t, Peer *> by_name_;
+    std::uint32_t incarnations_ = 0;
+    std::deque<std::uint32_t> ready_;
+    std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+    BufferShare share_;
+    Error failure_;
+    Counters counters_;
+    Peer *last_heard_ = nullptr;
+    std::uint64_t greetings_ = 0;
+};
+
+}  // namespace pm::udp

@@ -1,0 +1,176 @@
+#include "netmod/udp/protocol/incoming.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace pm::udp {
+
+Incoming::Verdict Incoming::on_data(const Header &header, std::span<std::byte> body, std::size_t window, Time now)
+{
+    std::uint64_t sequence = widen(expected_, header.sequence);
+    auto ahead = static_cast<std::int64_t>(sequence - expected_);
+    newest_arrival_ = now;
+    last_fragment_size_ = body.size();
+    if (ahead != 0) {
+        ack_deadline_ = now;
+        if (ahead < 0)
+            return Verdict::twice;
+        return keep_early(sequence, header, body);
+    }
+    if (!fits(sequence, header, body.size()))
+        return Verdict::nonsense;
+    unacknowledged_ += body.size();
+    if (header.wants_answer() || unacknowledged_ >= window / 4 || has_early())
+        ack_deadline_ = now;
+    else
+        ack_deadline_ = std::min(ack_deadline_, now + ack_delay);
+    ++expected_;
+    deliver(sequence, header, body, false);
+    while (!early_.empty() && early_.begin()->first == expected_) {
+        Early next = std::move(early_.begin()->second);
+        early_.erase(early_.begin());
+        early_bytes_ -= next.size;
+        sequence = expected_;
+        if (!fits(sequence, next.header, next.size))
+            return Verdict::nonsense;
+        ++expected_;
+        deliver(sequence, next.header, {next.bytes.get(), next.size}, next.bytes == nullptr && next.size != 0);
+    }
+    return Verdict::taken;
+}
+
+Incoming::Verdict Incoming::keep_early(std::uint64_t sequence, const Header &header, std::span<std::byte> body)
+{
+    if (early_.contains(sequence))
+        return Verdict::twice;
+    if (settings_.recovery == Recovery::go_back_n || sequence - expected_ >= early_packets)
+        return Verdict::dropped;
+    Early early{header, nullptr, body.size()};
+    bool of_open = assembly_.open && assembly_.place != nullptr && header.fragment != 0 &&
+                   sequence - header.fragment == assembly_.first;
+    if (of_open) {
+        if (header.offset < assembly_.received || header.offset > assembly_.total || body.size() > assembly_.total - header.offset)
+            return Verdict::nonsense;
+        if (!body.empty())
+            std::memmove(assembly_.place + header.offset, body.data(), body.size());
+    } else {
+        if (early_bytes_ + body.size() > settings_.receive_buffer)
+            return Verdict::dropped;
+        early.bytes = std::make_unique_for_overwrite<std::byte[]>(body.size());
+        if (!body.empty())
+            std::memcpy(early.bytes.get(), body.data(), body.size());
+    }
+    early_bytes_ += body.size();
+    early_.emplace(sequence, std::move(early));
+    return Verdict::taken;
+}
+
+bool Incoming::fits(std::uint64_t sequence, const Header &header, std::size_t body_size) const
+{
+    if (header.fragment == 0) {
+        if (assembly_.open || header.header_size > body_size)
+            return false;
+        std::size_t piece = body_size - header.header_size;
+        // A piece of nothing, with more to come, would be allowed to come for ever.
+        return piece <= header.offset && (piece > 0 || header.header_size > 0 || header.offset == 0);
+    }
+    return assembly_.open && sequence - header.fragment == assembly_.first && header.offset == assembly_.received &&
+           body_size > 0 && body_size <= assembly_.total - assembly_.received;
+}
+
+void Incoming::deliver(std::uint64_t sequence, const Header &header, std::span<std::byte> body, bool in_place)
+{
+    if (header.fragment == 0)
+        return deliver_first(sequence, header, body);
+    if (!assembly_.gathered.empty()) {
+        std::memcpy(assembly_.gathered.data() + assembly_.header_size + assembly_.received, body.data(), body.size());
+    } else if (assembly_.place != nullptr) {
+        std::byte *destination = assembly_.place + assembly_.received;
+        if (!in_place && destination != body.data())
+            std::memmove(destination, body.data(), body.size());
+    }
+    assembly_.received += body.size();
+    if (assembly_.gathered.empty() && assembly_.place == nullptr) {
+        // The callee may send, and so look at us: be consistent before.
+        void *cookie = assembly_.cookie;
+        assembly_.open = assembly_.received < assembly_.total;
+        return sink_.more(cookie, body.data(), body.size());
+    }
+    end_if_complete();
+}
+
+void Incoming::deliver_first(std::uint64_t sequence, const Header &header, std::span<std::byte> body)
+{
+    std::size_t total = header.offset;
+    std::size_t piece = body.size() - header.header_size;
+    std::byte *message_header = body.data();
+    if (piece == total || total > whole_limit) {
+        if (reinterpret_cast<std::uintptr_t>(message_header) % alignof(std::uint64_t) != 0) {
+            aligned_.assign(message_header, message_header + header.header_size);
+            message_header = aligned_.data();
+        }
+        if (piece == total) {
+            sink_.arrived(header.tag, message_header, body.data() + header.header_size, piece, total);
+            return;
+        }
+        assembly_ = Assembly{};
+        assembly_.open = true;
+        assembly_.first = sequence;
+        assembly_.tag = header.tag;
+        assembly_.total = total;
+        assembly_.received = piece;
+        assembly_.cookie = sink_.arrived(header.tag, message_header, body.data() + header.header_size, piece, total);
+        if (sink_.place != nullptr)
+            assembly_.place = static_cast<std::byte *>(sink_.place(assembly_.cookie));
+        return;
+    }
+    assembly_ = Assembly{};
+    assembly_.open = true;
+    assembly_.first = sequence;
+    assembly_.tag = header.tag;
+    assembly_.header_size = header.header_size;
+    assembly_.total = total;
+    assembly_.received = piece;
+    assembly_.gathered.resize(header.header_size + total);
+    std::memcpy(assembly_.gathered.data(), body.data(), body.size());
+}
+
+void Incoming::end_if_complete()
+{
+    if (assembly_.received < assembly_.total)
+        return;
+    assembly_.open = false;
+    if (assembly_.gathered.empty())
+        return sink_.placed(assembly_.cookie);
+    std::vector<std::byte> whole = std::move(assembly_.gathered);
+    assembly_.gathered.clear();
+    sink_.arrived(assembly_.tag, whole.data(), whole.data() + assembly_.header_size, assembly_.total, assembly_.total);
+}
+
+std::span<std::byte> Incoming::next_place() const
+{
+    if (!assembly_.open || assembly_.place == nullptr || has_early())
+        return {};
+    return {assembly_.place + assembly_.received, assembly_.total - assembly_.received};
+}
+
+void Incoming::write_bitmap(std::vector<std::byte> *bytes) const
+{
+    std::size_t start = bytes->size();
+    for (const auto &[sequence, early] : early_) {
+        std::size_t bit = sequence - expected_ - 1;
+        if (bytes->size() <= start + bit / 8)
+            bytes->resize(start + bit / 8 + 1);
+        (*bytes)[start + bit / 8] |= std::byte{1} << bit % 8;
+    }
+}
+
+Time Incoming::on_ack_sent(Time now)
+{
+    Time held_back = unacknowledged_ > 0 ? now - newest_arrival_ : Time::zero();
+    ack_deadline_ = never;
+    unacknowledged_ = 0;
+    return held_back;
+}
+
+}  // namespace pm::udp

@@ -1,0 +1,95 @@
+// The receiving half of a pair: packets become messages again, in order and once, and are acknowledged.
+//
+// A packet that comes in order is delivered from where it lies. One that comes early is kept (bounded: what does not fit is
+// dropped and will be sent again), or, when the receiver has said where the message belongs, put there at once.
+// A message of at most whole_limit bytes is delivered in one piece. Acknowledgements ride on whatever is sent to the peer; one of
+// their own is sent at once when something is missing or came twice, when the sender asks, and when a good part of its window
+// has arrived; otherwise after ack_delay.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/time.h"
+#include "netmod/udp/protocol/settings.h"
+#include "netmod/udp/protocol/wire.h"
+#include "pm/message.h"
+
+namespace pm::udp {
+
+class Incoming {
+  public:
+    enum class Verdict { taken, twice, dropped, nonsense };
+
+    Incoming(const ProtocolSettings &settings, const Sink &sink, std::uint64_t first_sequence)
+        : settings_(settings), sink_(sink), expected_(first_sequence)
+    {
+    }
+
+    // The callbacks of the Sink are called from here, and may send.
+    Verdict on_data(const Header &header, std::span<std::byte> body, std::size_t window, Time now);
+
+    std::uint64_t expected() const { return expected_; }
+    // Where fragments of the message that is arriving will be stored, from the next one on; empty when they are not expected
+    // anywhere.
+    std::span<std::byte> next_place() const;
+    std::size_t last_fragment_size() const { return last_fragment_size_; }
+
+    // When an acknowledgement must be sent: in the past for at once.
+    Time ack_deadline() const { return ack_deadline_; }
+    // Appends the bitmap of what came early.
+    void write_bitmap(std::vector<std::byte> *bytes) const;
+    bool has_early() const { return !early_.empty(); }
+    // An acknowledgement is on its way; answers how long the newest packet waited for it.
+    Time on_ack_sent(Time now);
+
+    static constexpr std::size_t whole_limit = 16 * 1024;
+    static constexpr Time ack_delay = std::chrono::microseconds(500);
+
+  private:
+    static constexpr std::size_t early_packets = 4096;  // how far ahead a packet may be
+
+    struct Early {
+        Header header;
+        std::unique_ptr<std::byte[]> bytes;  // none: they are where they belong
+        std::size_t size;
+    };
+    // The message that is arriving.
+    struct Assembly {
+        bool open = false;
+        std::uint64_t first = 0;  // packet
+        std::uint8_t tag = 0;
+        std::size_t header_size = 0;
+        std::size_t total = 0;
+        std::size_t received = 0;  // in order
+        std::vector<std::byte> gathered;  // header and payload of one that is delivered in one piece
+        void *cookie = nullptr;
+        std::byte *place = nullptr;
+    };
+
+    Verdict keep_early(std::uint64_t sequence, const Header &header, std::span<std::byte> body);
+    // False when the packet makes no sense after those before it.
+    bool fits(std::uint64_t sequence, const Header &header, std::size_t body_size) const;
+    void deliver(std::uint64_t sequence, const Header &header, std::span<std::byte> body, bool in_place);
+    void deliver_first(std::uint64_t sequence, const Header &header, std::span<std::byte> body);
+    void end_if_complete();
+
+    const ProtocolSettings &settings_;
+    const Sink &sink_;
+    std::uint64_t expected_;
+    std::map<std::uint64_t, Early> early_;
+    std::size_t early_bytes_ = 0;
+    Assembly assembly_;
+
+    Time ack_deadline_ = never;
+    Time newest_arrival_{};
+    std::size_t unacknowledged_ = 0;  // bytes
+    std::size_t last_fragment_size_ = 0;
+    std::vector<std::byte> aligned_;  // for headers that do not lie well
+};
+
+}  // namespace pm::udp

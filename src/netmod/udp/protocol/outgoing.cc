@@ -1,0 +1,224 @@
+#include "netmod/udp/protocol/outgoing.h"
+
+#include <algorithm>
+
+namespace pm::udp {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t reordering_packets = 3;
+constexpr Time answer_patience = 1ms;  // acknowledgements are held back for less than this
+constexpr Time longest_timeout = 1s;
+constexpr unsigned silent_timeouts = 3;
+
+}  // namespace
+
+Status Outgoing::accept(const Message &message, SendProgress *progress, std::size_t packet_size)
+{
+    while (!progress->started || progress->sent < message.payload.size) {
+        if (flights_.size() >= flight_limit || waiting_ >= waiting_limit)
+            return Status::again;
+        make_fragment(message, progress, packet_size);
+    }
+    return let_go_of_payload() ? Status::ok : Status::again;
+}
+
+void Outgoing::make_fragment(const Message &message, SendProgress *progress, std::size_t packet_size)
+{
+    std::size_t room = packet_size - sizeof(Header);
+    const Payload &payload = message.payload;
+    Flight &flight = flights_.emplace_back();
+    Header &header = flight.header;
+    header.kind_and_flags = static_cast<std::uint8_t>(Kind::data);
+    header.sequence = static_cast<std::uint32_t>(next_++);
+    header.tag = message.tag;
+    std::size_t header_size = 0;
+    if (!progress->started) {
+        header_size = message.header_size;
+        header.header_size = static_cast<std::uint16_t>(header_size);
+        header.offset = payload.size;
+        next_fragment_ = 0;
+        progress->started = true;
+    } else {
+        header.offset = progress->sent;
+    }
+    header.fragment = next_fragment_++;
+    std::size_t piece = std::min(room - header_size, payload.size - progress->sent);
+    flight.body_size = header_size + piece;
+    bool copy = header_size != 0 || payload.pack != nullptr || payload.size <= whole_copy_limit;
+    if (copy && flight.body_size != 0) {
+        flight.own = std::make_unique_for_overwrite<std::byte[]>(flight.body_size);
+        if (header_size != 0)
+            message.copy_header_to(flight.own.get());
+        payload.copy_to(flight.own.get() + header_size, progress->sent, piece);
+        flight.body = flight.own.get();
+    } else if (piece != 0) {
+        flight.body = static_cast<const std::byte *>(payload.data) + progress->sent;
+        borrowed_bytes_ += piece;
+    }
+    progress->sent += piece;
+    if (progress->sent == payload.size && borrowed_bytes_ > 0)
+        header.kind_and_flags |= Header::answer_now;
+    ++waiting_;
+}
+
+// True when no packet needs the sender's memory any more.
+bool Outgoing::let_go_of_payload()
+{
+    if (borrowed_bytes_ == 0)
+        return true;
+    if (waiting_ > 0 || borrowed_bytes_ > rest_copy_limit)
+        return false;
+    for (Flight &flight : flights_) {
+        if (!flight.borrowed() || flight.state == Flight::State::arrived)
+            continue;
+        flight.own = std::make_unique_for_overwrite<std::byte[]>(flight.body_size);
+        std::copy_n(flight.body, flight.body_size, flight.own.get());
+        flight.body = flight.own.get();
+    }
+    borrowed_bytes_ = 0;
+    return true;
+}
+
+bool Outgoing::fits(const Flight &flight) const
+{
+    return probes_ > 0 || cost_on_its_way_ == 0 ||
+           cost_on_its_way_ + cost_of(flight.size()) <= std::min(peer_window_, congestion_.window());
+}
+
+std::size_t Outgoing::first_to_send() const
+{
+    if (lost_ == 0)
+        return flights_.size() - waiting_;
+    std::size_t i = 0;
+    while (flights_[i].state != Flight::State::lost)
+        ++i;
+    return i;
+}
+
+bool Outgoing::can_send() const
+{
+    return lost_ + waiting_ > 0 && fits(flights_[first_to_send()]);
+}
+
+void Outgoing::arrive(Flight &flight)
+{
+    if (flight.state == Flight::State::lost)
+        --lost_;
+    else
+        cost_on_its_way_ -= cost_of(flight.size());
+    if (flight.borrowed())
+        borrowed_bytes_ -= flight.body_size;
+    flight.state = Flight::State::arrived;
+    flight.own.reset();
+    flight.body = nullptr;
+    if (flight.order > newest_order_) {
+        newest_order_ = flight.order;
+        newest_sent_ = flight.sent;
+    }
+}
+
+void Outgoing::lose(Flight &flight, bool congestion)
+{
+    flight.state = Flight::State::lost;
+    ++lost_;
+    cost_on_its_way_ -= cost_of(flight.size());
+    if (congestion)
+        congestion_.on_lost(flight.order, next_order_, packet_cost());
+}
+
+bool Outgoing::on_acknowledged(std::uint64_t acknowledged, std::span<const std::byte> bitmap, Time held_back, Time now)
+{
+    std::uint64_t first_unsent = next_ - waiting_;
+    if (static_cast<std::int64_t>(acknowledged - base_) < 0)
+        return true;  // an old one that was overtaken
+    if (acknowledged - base_ > first_unsent - base_)
+        return false;
+
+    std::size_t arrived_cost = 0;
+    Flight *newest = nullptr;
+    Time newest_sent{};
+    bool newest_sent_again = true;
+    auto take = [&](Flight &flight) {
+        if (flight.state == Flight::State::arrived)
+            return;
+        arrived_cost += cost_of(flight.size());
+        if (newest == nullptr || flight.order > newest->order) {
+            newest = &flight;
+            newest_sent = flight.sent;
+            newest_sent_again = flight.sent_again;
+        }
+        arrive(flight);
+    };
+    for (std::uint64_t sequence = base_; sequence != acknowledged; ++sequence)
+        take(flight(sequence));
+    for (std::size_t i = 0; i < 8 * bitmap.size(); ++i) {
+        if (acknowledged + 1 + i - base_ >= first_unsent - base_)
+            break;
+        if ((bitmap[i / 8] >> i % 8 & std::byte{1}) != std::byte{0})
+            take(flight(acknowledged + 1 + i));
+    }
+    if (newest == nullptr)
+        return true;
+    if (!newest_sent_again && now - newest_sent >= held_back)
+        round_trip_.sample(now - newest_sent - held_back);
+    while (!flights_.empty() && flights_.front().state == Flight::State::arrived) {
+        flights_.pop_front();
+        ++base_;
+    }
+    backoff_ = 0;
+    probes_ = 0;
+    timer_start_ = now;
+    congestion_.on_acknowledged(arrived_cost, packet_cost(), was_full_);
+    was_full_ = false;
+    find_losses();
+    return true;
+}
+
+void Outgoing::find_losses()
+{
+    bool lost = false;
+    for (Flight &flight : flights_) {
+        if (flight.state == Flight::State::waiting)
+            break;
+        if (flight.state != Flight::State::on_its_way)
+            continue;
+        if (flight.order + reordering_packets <= newest_order_ || flight.sent + round_trip_.reordering() <= newest_sent_ ||
+            (lost && settings_.recovery == Recovery::go_back_n)) {
+            lose(flight, true);
+            lost = true;
+        }
+    }
+}
+
+Time Outgoing::deadline() const
+{
+    if (flights_.empty() || cost_on_its_way_ == 0)
+        return never;
+    Time timeout = round_trip_.timeout(answer_patience) * (1u << std::min(backoff_, 12u));
+    return timer_start_ + std::min(timeout, longest_timeout);
+}
+
+void Outgoing::on_timer(Time now)
+{
+    if (now < deadline())
+        return;
+    ++counters_.timeouts;
+    ++backoff_;
+    timer_start_ = now;
+    if (backoff_ == silent_timeouts)
+        congestion_.on_silence(packet_cost());
+    bool asked = false;
+    for (Flight &flight : flights_) {
+        if (flight.state == Flight::State::waiting || (asked && settings_.recovery == Recovery::selective))
+            break;
+        if (flight.state != Flight::State::on_its_way)
+            continue;
+        lose(flight, false);
+        asked = true;
+    }
+    probes_ = 1;
+}
+
+}  // namespace pm::udp

@@ -1,0 +1,169 @@
+// The sending half of a pair: messages become packets, which stay here until the peer has them.
+//
+// Promise: every accepted message arrives whole and once, or the pair fails. What is on its way never costs more than the peer's
+// window and the congestion window allow, but for one packet at a time that asks whether the peer is still there.
+// A packet is
+//   waiting     made, not sent yet; only at the end of the list
+//   on its way  sent, not acknowledged
+//   lost        to be sent again
+//   arrived     acknowledged, but not all packets before it
+// A packet on its way becomes lost when one that was sent well after it has arrived (by number or by time, whichever
+// order packets were sent in), or, the oldest one, when the timer ends without an answer; its time doubles each time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "netmod/udp/protocol/congestion.h"
+#include "netmod/udp/protocol/round_trip.h"
+#include "netmod/udp/protocol/settings.h"
+#include "netmod/udp/protocol/wire.h"
+#include "pm/device.h"
+#include "pm/message.h"
+
+namespace pm::udp {
+
+struct Flight {
+    enum class State : std::uint8_t { waiting, on_its_way, lost, arrived };
+
+    State state = State::waiting;
+    bool sent_again = false;
+    Header header;  // acknowledgement and guard are filled in when it is sent
+    const std::byte *body = nullptr;
+    std::size_t body_size = 0;
+    std::unique_ptr<std::byte[]> own;  // where the body is, unless it is in the sender's memory
+    Time sent{};
+    std::uint64_t order = 0;
+
+    std::size_t size() const { return sizeof(Header) + body_size; }
+    bool borrowed() const { return own == nullptr && body_size != 0; }
+};
+
+struct OutgoingCounters {
+    std::uint64_t packets = 0;
+    std::uint64_t sent_again = 0;
+    std::uint64_t timeouts = 0;
+};
+
+class Outgoing {
+  public:
+    Outgoing(const ProtocolSettings &settings, std::uint64_t first_sequence)
+        : settings_(settings), base_(first_sequence), next_(first_sequence)
+    {
+    }
+
+    // As try_send of the PM contract. Packets have at most `packet_size` bytes. A large contiguous payload is not copied, and is
+    // done with when the peer has all but the end of it, which is then copied.
+    Status accept(const Message &message, SendProgress *progress, std::size_t packet_size);
+
+    // The next packets to send: of equal size, but for the last one, which may be shorter. Marks them as sent.
+    // `add` is called for each.
+    template <class Add>
+    std::size_t take_train(Time now, Add add);
+    bool can_send() const;
+
+    // All before `acknowledged` has arrived, and after it what the bitmap says: bit i is packet acknowledged + 1 + i. False when
+    // this acknowledges what was never sent.
+    bool on_acknowledged(std::uint64_t acknowledged, std::span<const std::byte> bitmap, Time held_back, Time now);
+    void on_window(std::size_t window) { peer_window_ = window; }
+
+    Time deadline() const;
+    void on_timer(Time now);
+
+    // Timeouts since the last answer.
+    unsigned unanswered() const { return backoff_; }
+    std::size_t outstanding() const { return flights_.size(); }
+    std::uint64_t base() const { return base_; }
+    std::uint64_t next() const { return next_; }
+    const RoundTrip &round_trip() const { return round_trip_; }
+    const Congestion &congestion() const { return congestion_; }
+    const OutgoingCounters &counters() const { return counters_; }
+    std::size_t cost_on_its_way() const { return cost_on_its_way_; }
+    std::size_t peer_window() const { return peer_window_; }
+
+    static constexpr std::size_t whole_copy_limit = 64 * 1024;  // payloads up to this size are copied at once
+    static constexpr std::size_t rest_copy_limit = 128 * 1024;  // and the ends of larger ones
+
+  private:
+    static constexpr std::size_t flight_limit = 4096;
+    static constexpr std::size_t waiting_limit = 128;
+
+    Flight &flight(std::uint64_t sequence) { return flights_[sequence - base_]; }
+    void make_fragment(const Message &message, SendProgress *progress, std::size_t packet_size);
+    bool let_go_of_payload();
+    bool fits(const Flight &flight) const;
+    std::size_t first_to_send() const;
+    void arrive(Flight &flight);
+    void lose(Flight &flight, bool congestion);
+    void find_losses();
+    std::size_t packet_cost() const { return cost_of(settings_.packet_sizes.front()); }
+
+    const ProtocolSettings &settings_;
+    std::deque<Flight> flights_;  // [base_, next_)
+    std::uint64_t base_;
+    std::uint64_t next_;
+    std::uint32_t next_fragment_ = 0;
+    std::size_t waiting_ = 0;
+    std::size_t lost_ = 0;
+    std::size_t borrowed_bytes_ = 0;
+    std::size_t cost_on_its_way_ = 0;
+    std::size_t peer_window_ = 16 * 1024;
+    bool was_full_ = false;
+    unsigned probes_ = 0;  // packets that may be sent above all windows
+
+    RoundTrip round_trip_;
+    Congestion congestion_;
+    std::uint64_t next_order_ = 1;
+    std::uint64_t newest_order_ = 0;  // of what has arrived
+    Time newest_sent_{};
+    Time timer_start_{};
+    unsigned backoff_ = 0;
+    OutgoingCounters counters_;
+};
+
+template <class Add>
+std::size_t Outgoing::take_train(Time now, Add add)
+{
+    std::size_t count = 0, size = 0, total = 0;
+    for (std::size_t i = first_to_send(); i < flights_.size() && count < settings_.train_limit; ++i) {
+        Flight &flight = flights_[i];
+        if (flight.state != Flight::State::waiting && flight.state != Flight::State::lost)
+            continue;
+        if (count > 0 && (flight.size() > size || total + flight.size() > 65000))
+            break;
+        if (!fits(flight)) {
+            was_full_ = true;
+            break;
+        }
+        if (count == 0)
+            size = flight.size();
+        if (probes_ > 0)
+            --probes_;
+        if (flight.state == Flight::State::waiting) {
+            --waiting_;
+        } else {
+            --lost_;
+            flight.sent_again = true;
+            ++counters_.sent_again;
+        }
+        flight.state = Flight::State::on_its_way;
+        flight.sent = now;
+        flight.order = next_order_++;
+        cost_on_its_way_ += cost_of(flight.size());
+        timer_start_ = now;
+        ++counters_.packets;
+        ++count;
+        total += flight.size();
+        add(flight);
+        if (flight.size() < size)
+            break;
+    }
+    return count;
+}
+
+}  // namespace pm::udp
