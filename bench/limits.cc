@@ -7,6 +7,13 @@
 //   udp, tcp  two processes on two cores, ping-pong over the loopback interface:       one way
 //             both polling; and, as udp_blocking and tcp_blocking, both asleep in recv
 //
+// With --between HOST,HOST it measures a network instead. It must then be started once on each of the two hosts, by any
+// launcher; the first of them prints the results:
+//
+//   udp       ping-pong of 8 B between plain UDP sockets, both sides polling           one way
+//   stream    44 segments of 1448 B a call (UDP_SEGMENT), received with UDP_GRO;       bandwidth
+//             the receiver returns credit, so that it is never overrun
+//
 // Same output as the MPI programs: one JSON object per line. What cannot be measured here (one core only, CMA forbidden)
 // says so in a line with "skipped" instead of a value. Promise: ends within the time limit, and leaves no process.
 
@@ -23,12 +30,15 @@
 #include <functional>
 #include <new>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <arpa/inet.h>
 #include <linux/futex.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <netinet/udp.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -45,6 +55,7 @@ using Seconds = std::chrono::duration<double>;
 struct Options {
     Seconds budget{0.15};
     unsigned limit_s = 60;
+    std::string first_host, second_host;    // of --between; empty: this machine alone
 };
 
 void emit(const char *metric, size_t size, double value, const char *unit)
@@ -309,6 +320,12 @@ void measure_cma(Seconds budget, int here, int there)
     }
 }
 
+template <typename Value>
+void set_option(int descriptor, int level, int option, const Value &value, const char *what)
+{
+    require(setsockopt(descriptor, level, option, &value, sizeof value) == 0, what);
+}
+
 int loopback_socket(int type, sockaddr_in &address)
 {
     const int descriptor = socket(AF_INET, type, 0);
@@ -336,8 +353,7 @@ constexpr size_t message_bytes = 8;
 // whole program ends a polling one.
 void set_receive_limit(int descriptor)
 {
-    const timeval limit{1, 0};
-    require(setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0, "SO_RCVTIMEO");
+    set_option(descriptor, SOL_SOCKET, SO_RCVTIMEO, timeval{1, 0}, "SO_RCVTIMEO");
 }
 
 bool receive(int descriptor, char *message, Wait wait)
@@ -349,12 +365,6 @@ bool receive(int descriptor, char *message, Wait wait)
         if (got >= 0 || wait == Wait::blocking || errno != EAGAIN)
             return false;
     }
-}
-
-void set_no_delay(int descriptor)
-{
-    const int on = 1;
-    require(setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0, "TCP_NODELAY");
 }
 
 void echo(int descriptor, Wait wait)
@@ -410,12 +420,169 @@ void measure_tcp(Seconds budget, int here, int there)
     connect_to(near, address);
     const int far = accept(listener, nullptr, nullptr);
     require(far >= 0, "accept");
-    set_no_delay(near);
-    set_no_delay(far);
+    for (const int descriptor : {near, far})
+        set_option(descriptor, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
     measure_socket_waits("tcp", budget, near, far, here, there);
     close(near);
     close(far);
     close(listener);
+}
+
+// The two sides of a measurement between hosts. The first host's side sends numbers, which the second host's side echoes,
+// and tells it with a number of its own when the next phase begins. The time limit ends a side whose partner is gone.
+class Link {
+public:
+    Link(const std::string &here, const std::string &there)
+    {
+        descriptor_ = socket(AF_INET, SOCK_DGRAM, 0);
+        require(descriptor_ >= 0, "socket");
+        const sockaddr_in own = address_of(here), other = address_of(there);
+        require(bind(descriptor_, reinterpret_cast<const sockaddr *>(&own), sizeof own) == 0, "bind");
+        require(connect(descriptor_, reinterpret_cast<const sockaddr *>(&other), sizeof other) == 0, "connect");
+    }
+    ~Link() { close(descriptor_); }
+    Link(const Link &) = delete;
+    Link &operator=(const Link &) = delete;
+    int descriptor() const { return descriptor_; }
+
+    bool try_send(uint64_t number) const { return send(descriptor_, &number, sizeof number, 0) == sizeof number; }
+    // False when nothing has come.
+    bool try_receive(uint64_t &number) const
+    {
+        return recv(descriptor_, &number, sizeof number, MSG_DONTWAIT) == sizeof number;
+    }
+    void exchange(uint64_t number) const
+    {
+        require(try_send(number), "send");
+        for (uint64_t answer = ~number; answer != number;)
+            try_receive(answer);
+    }
+
+private:
+    static constexpr uint16_t port = 20777;     // the same on both hosts, which are for this measurement alone
+
+    static sockaddr_in address_of(const std::string &host)
+    {
+        addrinfo hints{}, *found = nullptr;
+        hints.ai_family = AF_INET;
+        if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) {
+            std::fprintf(stderr, "limits: host '%s' has no address\n", host.c_str());
+            std::_Exit(1);
+        }
+        sockaddr_in address;
+        std::memcpy(&address, found->ai_addr, sizeof address);
+        address.sin_port = htons(port);
+        freeaddrinfo(found);
+        return address;
+    }
+
+    int descriptor_;
+};
+
+constexpr uint64_t end_of_phase = ~uint64_t{0};
+constexpr size_t segment_bytes = 1448, segments_a_call = 44, call_bytes = segment_bytes * segments_a_call;
+constexpr uint64_t calls_in_flight = 16;
+
+// Until the other side is there, a number may be refused or lost.
+void meet(const Link &link)
+{
+    for (uint64_t answer = 0; answer != 1;) {
+        link.try_send(1);
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        while (link.try_receive(answer)) {
+        }
+    }
+}
+
+void echo_numbers(const Link &link)
+{
+    for (uint64_t number = 0; number != end_of_phase;)
+        if (link.try_receive(number))
+            require(link.try_send(number), "send");
+}
+
+// Answers each call's worth of bytes with the number of calls so far: the credit for as many more.
+void receive_stream(const Link &link)
+{
+    constexpr size_t batch = 32, buffer_bytes = 65536;
+    const Buffer memory(batch * buffer_bytes);
+    std::array<iovec, batch> parts;
+    std::array<mmsghdr, batch> messages{};
+    for (size_t i = 0; i < batch; i++) {
+        parts[i] = {static_cast<char *>(memory.data()) + i * buffer_bytes, buffer_bytes};
+        messages[i].msg_hdr.msg_iov = &parts[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+    }
+    uint64_t bytes = 0, credited = 0;
+    for (;;) {
+        const int count = recvmmsg(link.descriptor(), messages.data(), batch, MSG_DONTWAIT, nullptr);
+        for (int i = 0; i < count; i++) {
+            if (messages[static_cast<size_t>(i)].msg_len == sizeof end_of_phase)
+                return;
+            bytes += messages[static_cast<size_t>(i)].msg_len;
+        }
+        if (bytes / call_bytes > credited) {
+            credited = bytes / call_bytes;
+            require(link.try_send(credited), "send");
+        }
+    }
+}
+
+void measure_stream(const Link &link, Seconds budget)
+{
+    const Buffer memory(call_bytes);
+    uint64_t sent = 0, credited = 0;
+    const Seconds call = time_per_iteration(budget, [&](long iterations) {
+        for (long i = 0; i < iterations; i++) {
+            require(send(link.descriptor(), memory.data(), call_bytes, 0) == static_cast<ssize_t>(call_bytes), "send with UDP_SEGMENT");
+            for (sent++; sent - credited >= calls_in_flight;)
+                link.try_receive(credited);
+        }
+        while (credited != sent)
+            link.try_receive(credited);
+    });
+    emit("stream", call_bytes, static_cast<double>(call_bytes) / call.count() * 1e-9, "GB/s");
+}
+
+// Room for all that is in flight, also where the kernel counts a packet as twice its size. Only root may go beyond the
+// system's bound; the plain option stays below it.
+void make_room(int descriptor)
+{
+    const int bytes = static_cast<int>(4 * calls_in_flight * call_bytes);
+    if (setsockopt(descriptor, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0)
+        set_option(descriptor, SOL_SOCKET, SO_RCVBUF, bytes, "SO_RCVBUF");
+}
+
+void measure_network(const Options &options, int first_cpu, int second_cpu)
+{
+    char name[256] = "";
+    require(gethostname(name, sizeof name - 1) == 0, "gethostname");
+    if (name == options.first_host) {
+        const Link link(options.first_host, options.second_host);
+        run_on(first_cpu);
+        meet(link);
+        uint64_t number = 1;
+        const Seconds round_trip = time_per_iteration(options.budget, [&](long iterations) {
+            for (long i = 0; i < iterations; i++)
+                link.exchange(++number);
+        });
+        emit("udp", message_bytes, round_trip.count() / 2 * 1e6, "us");
+        link.exchange(end_of_phase);
+        set_option(link.descriptor(), SOL_UDP, UDP_SEGMENT, static_cast<int>(segment_bytes), "UDP_SEGMENT");
+        measure_stream(link, options.budget);
+        require(link.try_send(end_of_phase), "send");
+    } else if (name == options.second_host) {
+        const Link link(options.second_host, options.first_host);
+        run_on(second_cpu);
+        set_option(link.descriptor(), SOL_UDP, UDP_GRO, 1, "UDP_GRO");
+        make_room(link.descriptor());
+        echo_numbers(link);
+        receive_stream(link);
+    } else {
+        std::fprintf(stderr, "limits: host '%s' is neither of '%s' and '%s'\n", name, options.first_host.c_str(),
+                     options.second_host.c_str());
+        std::exit(1);
+    }
 }
 
 Options parse(int argc, char **argv)
@@ -426,8 +593,13 @@ Options parse(int argc, char **argv)
             options.budget = Seconds(std::atof(argv[++i]));
         else if (i + 1 < argc && std::strcmp(argv[i], "--limit") == 0)
             options.limit_s = static_cast<unsigned>(std::atoi(argv[++i]));
-        else {
-            std::fprintf(stderr, "limits: unknown argument '%s'\nusage: limits [--time SECONDS] [--limit SECONDS]\n", argv[i]);
+        else if (i + 1 < argc && std::strcmp(argv[i], "--between") == 0 && std::strchr(argv[i + 1], ',')) {
+            const std::string both = argv[++i];
+            options.first_host = both.substr(0, both.find(','));
+            options.second_host = both.substr(both.find(',') + 1);
+        } else {
+            std::fprintf(stderr, "limits: unknown argument '%s'\n"
+                         "usage: limits [--time SECONDS] [--limit SECONDS] [--between HOST,HOST]\n", argv[i]);
             std::exit(1);
         }
     }
@@ -443,6 +615,10 @@ int main(int argc, char **argv)
     const std::vector<int> cpus = usable_cpus();
     const bool two_cores = cpus.size() > 1;
     const int here = cpus[0], there = cpus[two_cores ? 1 : 0];
+    if (!options.first_host.empty()) {
+        measure_network(options, here, there);
+        return 0;
+    }
     if (two_cores)
         measure_flag(options.budget, here, there);
     else

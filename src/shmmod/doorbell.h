@@ -24,16 +24,22 @@ constexpr std::uint32_t ready_bit(std::uint32_t slot)
     return 1u << (slot % ready_bits);
 }
 
-// Sender: call after publishing.
-template <template <class> class Atomic>
-void ring_doorbell(Atomic<std::uint32_t> *ready, std::uint32_t bit)
+// Sender: call after publishing. `wake` is called when the receiver sleeps.
+template <template <class> class Atomic, class Wake>
+void ring_doorbell(Atomic<std::uint32_t> *ready, std::uint32_t bit, Wake wake)
 {
     // [D1] orders the published cell before the bit; pairs with [D2], [D3]. No acquire: nothing read later depends on it,
     // and the sender's next look at its own rings need not wait for this line.
     if (ready->fetch_or(bit, std::memory_order_release) & sleeping) [[unlikely]] {
         if (ready->fetch_and(~sleeping, std::memory_order_acq_rel) & sleeping)
-            futex_wake_all(ready);
+            wake();
     }
+}
+
+template <template <class> class Atomic>
+void ring_doorbell(Atomic<std::uint32_t> *ready, std::uint32_t bit)
+{
+    ring_doorbell(ready, bit, [ready] { futex_wake_all(ready); });
 }
 
 // Receiver: takes all bits. Drain the rings of these bits afterwards.

@@ -49,20 +49,6 @@ Result<Mapping> Mapping::create(int file, std::size_t offset, std::size_t size)
     return mapping;
 }
 
-File::File(File &&other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-File &File::operator=(File &&other) noexcept
-{
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-}
-
-File::~File()
-{
-    if (descriptor_ >= 0)
-        close(descriptor_);
-}
-
 Result<File> create_nameless_file(Backing backing, std::size_t size)
 {
     int descriptor = -1;
@@ -131,7 +117,7 @@ Error check_space(int file, std::size_t size, const std::string &purpose)
 Result<File> open_file_of(std::int32_t process, std::int32_t file)
 {
     std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(file);
-    int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) {
         Error error = system_error("opening the shared memory of process " + std::to_string(process) + " (" + path + ")", errno);
         error.status = Status::unreachable;

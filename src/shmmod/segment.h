@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/file.h"
 #include "base/status.h"
 #include "shmmod/ring.h"
 
@@ -25,7 +26,7 @@ inline constexpr std::size_t header_room = 64 * 1024;  // a multiple of every pa
 inline constexpr std::size_t ring_room = 64 * 1024;
 inline constexpr std::size_t slot_room = ring_room + bulk_size;
 inline constexpr std::uint32_t slot_limit = 4096;
-inline constexpr std::uint64_t segment_magic = 0x32746573706d6f63;  // changes with the layout
+inline constexpr std::uint64_t segment_magic = 0x33746573706d6f63;  // changes with the layout
 
 static_assert(sizeof(RingMemory<std::atomic>) <= ring_room);
 
@@ -37,6 +38,7 @@ struct SegmentHeader {
     std::int32_t heap_file;       // of the owner; valid with heap_address once heap_open is 1: see heap.h
     std::uint64_t heap_address;
     std::atomic<std::uint32_t> heap_open;
+    std::atomic<std::int32_t> wake_file;  // of the owner: a pipe to write to when it sleeps; negative: a futex, the ready word
     alignas(line_pair) std::atomic<std::uint32_t> ready;    // see doorbell.h
     alignas(line_pair) std::atomic<std::uint32_t> claimed;  // slots taken by senders
 };
@@ -55,20 +57,6 @@ class Mapping {
   private:
     std::byte *data_ = nullptr;
     std::size_t size_ = 0;
-};
-
-// A file descriptor that is closed at the end.
-class File {
-  public:
-    File() = default;
-    explicit File(int descriptor) : descriptor_(descriptor) {}
-    File(File &&other) noexcept;
-    File &operator=(File &&other) noexcept;
-    ~File();
-    int get() const { return descriptor_; }
-
-  private:
-    int descriptor_ = -1;
 };
 
 // A new nameless file of `size` bytes, sparse.

@@ -1,6 +1,7 @@
 #include "shmmod/shmem.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
@@ -94,6 +95,7 @@ Result<std::unique_ptr<Shmem>> Shmem::create(const Settings &settings, const Sin
     device->card_.grant = core_grant();
     device->file_ = std::move(file.value());
     probe_word = device->card_.token;
+    device->header_->wake_file.store(-1, std::memory_order_relaxed);
     device->header_->magic = segment_magic;
     device->header_->token = device->card_.token;
     device->header_->process = device->card_.process;
@@ -173,6 +175,42 @@ Status Shmem::attach(Peer *peer)
     return Status::ok;
 }
 
+// Out of the way of those who find nobody asleep.
+[[gnu::noinline]] void Shmem::wake(Peer *peer)
+{
+    // The sleeper stored its choice before it armed: ring_doorbell() has acquired that.
+    auto header = reinterpret_cast<const SegmentHeader *>(peer->header.data());
+    std::int32_t file = header->wake_file.load(std::memory_order_relaxed);
+    if (file < 0)
+        return futex_wake_all(peer->ready);
+    if (peer->wake_file.get() < 0) {
+        Result<File> opened = open_file_of(peer->card.process, file);
+        if (!opened.ok())
+            return;  // it is gone, or will wake up by itself
+        peer->wake_file = std::move(opened.value());
+    }
+    // Opened for reading, too: so a pipe whose owner has died is no signal. A full one is as good as one more byte.
+    [[maybe_unused]] ssize_t written = write(peer->wake_file.get(), "", 1);
+}
+
+int Shmem::open_descriptor()
+{
+    int ends[2];
+    if (wake_reader_.get() < 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) {
+        wake_reader_ = File(ends[0]);
+        wake_writer_ = File(ends[1]);
+        header_->wake_file.store(ends[1], std::memory_order_relaxed);
+    }
+    return wake_reader_.get();
+}
+
+void Shmem::empty_descriptor()
+{
+    char bytes[64];
+    while (read(wake_reader_.get(), bytes, sizeof bytes) == sizeof bytes) {
+    }
+}
+
 bool Shmem::pull(Peer *peer, std::uint64_t address, const iovec *pieces, std::size_t count)
 {
     std::size_t size = 0;
@@ -206,7 +244,7 @@ Status Shmem::send_parts(Peer *peer, const Message &message, SendProgress *progr
         }
         progress->started = true;
         progress->sent += accepted;
-        ring_doorbell(peer->ready, peer->bit);
+        ring(peer);
         if (progress->sent == message.payload.size)
             return Status::ok;
     }

@@ -46,6 +46,7 @@ class Shmem {
         std::uint32_t bit = 0;
         Producer<std::atomic> producer;
         HeapView heap;
+        File wake_file;  // see wake()
         Error error;  // why the peer is not usable any more
     };
 
@@ -67,7 +68,7 @@ class Shmem {
             if (!peer->producer.push_small(message))
                 return Status::again;
             progress->started = true;
-            ring_doorbell(peer->ready, peer->bit);
+            ring(peer);
             return Status::ok;
         }
         return send_parts(peer, message, progress);
@@ -82,7 +83,7 @@ class Shmem {
         bool small = message.header_size + message.payload.size <= small_capacity;
         if (!(small ? peer->producer.push_small(message) : peer->producer.push_first(message, &accepted)))
             return false;
-        ring_doorbell(peer->ready, peer->bit);
+        ring(peer);
         return true;
     }
 
@@ -99,6 +100,13 @@ class Shmem {
     bool arm() { return arm_doorbell(&header_->ready); }
     void sleep(std::chrono::nanoseconds limit) { sleep_on_doorbell(&header_->ready, limit); }
     void disarm() { disarm_doorbell(&header_->ready); }
+    // For an owner that sleeps on other things as well: from now on a sender that finds us armed makes this descriptor readable
+    // instead; negative when that cannot be. Empty it after a sleep.
+    int open_descriptor();
+    void empty_descriptor();
+
+    // A process that dies on this host takes its job with it.
+    const Error *failure() const { return nullptr; }
 
     // True when the peer told us that it can read our memory.
     bool peer_can_pull(const Peer *peer) const { return peer->ready != nullptr && peer->producer.pull_works(); }
@@ -125,6 +133,11 @@ class Shmem {
     };
 
     Shmem() = default;
+    static void ring(Peer *peer)
+    {
+        ring_doorbell(peer->ready, peer->bit, [peer] { wake(peer); });
+    }
+    static void wake(Peer *peer);
     Status attach(Peer *peer);
     Status send_parts(Peer *peer, const Message &message, SendProgress *progress);
     unsigned drain(Incoming *incoming);
@@ -136,6 +149,7 @@ class Shmem {
     Card card_{};
     Heap heap_;
     File file_;
+    File wake_reader_, wake_writer_;
     Mapping header_mapping_;
     SegmentHeader *header_ = nullptr;
     std::vector<std::unique_ptr<Incoming>> incoming_;

@@ -4,7 +4,8 @@
 // A kit has
 //   Device, name, create(sink);
 //   edges(): payload sizes at which something changes inside the device;
-//   memory(device): bytes that others' messages cost this process, or 0 when the device does not know.
+//   memory(device): bytes that others' messages cost this process, or 0 when the device does not know;
+//   prepare(): called before the processes of a test are made; a reason when the device cannot be tested here, otherwise empty.
 #pragma once
 
 #include "conform/cards.h"

@@ -19,12 +19,22 @@ TYPED_TEST_P(Death, ASenderKilledInMidSendDisturbsNobody)
             Stream other = random_stream(2, scaled(2'000), 64, 100'000);
             if (self.number == 1) {
                 auto out = self.outbox(0, doomed);
-                for (unsigned refused = 0; refused < 1000; ++refused)
+                while (out.sent() < 2)
+                    self.work({&out});
+                self.poll_until([&] { return self.board.signals[2].value() == 1; });
+                for (unsigned refused = 0; refused < 1000; ++refused) {
                     if (out.step() == Status::ok)
                         refused = 0;
+                    self.device().poll();
+                }
                 EXPECT_TRUE(out.in_the_middle());
                 self.board.signals[0].add();
                 raise(SIGKILL);
+            }
+            if (self.number == 0) {
+                self.inbox.expect(1, doomed);
+                self.poll_until([&] { return self.inbox.received(1) == 2; });
+                self.board.signals[2].add();
             }
             self.board.signals[0].wait_for(1);
             while (kill(self.board.process[1], 0) == 0)
@@ -33,10 +43,8 @@ TYPED_TEST_P(Death, ASenderKilledInMidSendDisturbsNobody)
                 auto out = self.outbox(0, other);
                 while (!out.done())
                     self.work({&out});
-                self.board.signals[1].wait_for(1);
-                return;
+                return self.poll_until([&] { return self.board.signals[1].value() == 1; });
             }
-            self.inbox.expect(1, doomed);
             self.inbox.expect(2, other);
             self.poll_until([&] { return self.inbox.received(2) == other.size(); });
             for (int i = 0; i < 100; ++i)
@@ -109,23 +117,28 @@ TYPED_TEST_P(Death, AReceiverThatDiedCrashesNobodyAndHoldsUpNobodyElse)
                 return;
             }
             auto to_dead = self.outbox(1, endless);
-            while (kill(self.board.process[1], 0) == 0)
-                self.work({&to_dead});
+            bool refused = false;
+            auto try_dead = [&] {
+                if (refused)
+                    return;
+                Status status = to_dead.step();
+                refused = status != Status::ok && status != Status::again;
+            };
+            while (kill(self.board.process[1], 0) == 0) {
+                try_dead();
+                self.poll();
+            }
             // From now on every answer but "ok for ever" will do: "again", or an error.
             auto to_living = self.outbox(2, stream);
-            bool refused = false;
             while (!to_living.done()) {
-                if (!refused) {
-                    Status status = to_dead.step();
-                    refused = status != Status::ok && status != Status::again;
-                }
+                try_dead();
                 self.work({&to_living});
             }
             EXPECT_FALSE(to_dead.done());
             // A peer of a dead process can be made no more, and can be given up.
             auto peer = self.device().connect(self.board.cards[1], self.board.card_sizes[1]);
-            EXPECT_FALSE(peer.ok());
-            self.board.signals[0].wait_for(1);
+            EXPECT_TRUE(!peer.ok() || self.answer_of(peer.value(), 1) == Status::unreachable);
+            self.poll_until([&] { return self.board.signals[0].value() == 1; });
         },
         {1});
 }

@@ -136,7 +136,7 @@ TYPED_TEST_P(Delivery, TalksToItself)
         self.inbox.expect(0, stream);
         auto out = self.outbox(0, stream);
         self.complete({&out});
-        EXPECT_EQ(self.device().poll(), 0u);
+        self.poll_until([&] { return self.device().poll() == 0; });
     });
 }
 
@@ -210,15 +210,22 @@ TYPED_TEST_P(Delivery, HoldsASenderBackWhenTheReceiverDoesNotPoll)
             Stream stream(count, shape);
             if (self.number == 1) {
                 self.inbox.expect(0, stream);
+                self.poll_until([&] { return self.inbox.received(0) > 0; });
+                std::size_t received = self.inbox.received(0);
+                self.board.signals[1].add();
                 self.board.signals[0].wait_for(1);
-                EXPECT_EQ(self.inbox.received(0), 0u) << "nothing is delivered outside of poll";
+                EXPECT_EQ(self.inbox.received(0), received) << "nothing is delivered outside of poll";
                 return self.complete({});
             }
             auto out = self.outbox(1, stream);
+            while (out.sent() < 1)
+                self.work({&out});
+            self.poll_until([&] { return self.board.signals[1].value() == 1; });
             // Full is when many tries in a row get no message through.
             for (unsigned refused = 0; refused < 1000; ++refused) {
                 if (out.step() == Status::ok)
                     refused = 0;
+                self.device().poll();
                 ASSERT_FALSE(out.done()) << "everything was accepted, but nobody reads";
             }
             self.board.signals[0].add();

@@ -10,6 +10,7 @@ struct ShmemKit {
     using Device = shmem::Shmem;
     static constexpr const char *name = backing == shmem::Backing::memfd ? "memfd" : "devshm";
 
+    static std::string prepare() { return {}; }
     static Result<std::unique_ptr<Device>> create(const Sink &sink) { return Device::create({backing}, sink); }
 
     static std::vector<std::size_t> edges()

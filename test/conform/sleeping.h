@@ -6,7 +6,27 @@
 namespace pm::conform {
 
 template <class Kit>
-class Sleeping : public Team<Kit> {};
+class Sleeping : public Team<Kit> {
+  protected:
+    // A first message, to ourselves, and everything that comes with a first message.
+    template <class Self, class Out>
+    static void send_first(Self &self, Out &out)
+    {
+        while (out.sent() < 1)
+            self.work({&out});
+        self.poll_until([&] { return self.inbox.received(0) == 1; });
+    }
+
+    // Polls until there is nothing left, and arms.
+    template <class Self>
+    static void arm(Self &self)
+    {
+        while (!self.device().arm()) {
+            self.device().disarm();
+            self.poll();
+        }
+    }
+};
 TYPED_TEST_SUITE_P(Sleeping);
 
 TYPED_TEST_P(Sleeping, ArmsOnlyWhenThereIsNothingToPoll)
@@ -15,15 +35,14 @@ TYPED_TEST_P(Sleeping, ArmsOnlyWhenThereIsNothingToPoll)
         auto &device = self.device();
         EXPECT_TRUE(device.arm());
         device.disarm();
-        self.inbox.expect(0, {{8, 8}});
-        auto out = self.outbox(0, {{8, 8}});
-        while (!out.done())
-            (void) out.step();
+        self.inbox.expect(0, {{8, 8}, {8, 8}});
+        auto out = self.outbox(0, {{8, 8}, {8, 8}});
+        TestFixture::send_first(self, out);
+        ASSERT_EQ(out.step(), Status::ok);
         EXPECT_FALSE(device.arm());
         device.disarm();
         self.complete({});
-        self.poll_until([&] { return device.poll() == 0; });
-        EXPECT_TRUE(device.arm());
+        TestFixture::arm(self);
         device.sleep(1ms);  // ends by itself
         device.disarm();
     });
@@ -35,13 +54,9 @@ TYPED_TEST_P(Sleeping, DoesNotSleepOverAMessageThatCameAfterArming)
         auto &device = self.device();
         self.inbox.expect(0, {{8, 8}, {8, 8}});
         auto out = self.outbox(0, {{8, 8}, {8, 8}});
-        while (out.sent() < 1)
-            (void) out.step();
-        self.poll_until([&] { return self.inbox.received(0) == 1; });
-        self.poll_until([&] { return device.poll() == 0; });
-        ASSERT_TRUE(device.arm());
-        while (!out.done())
-            (void) out.step();
+        TestFixture::send_first(self, out);
+        TestFixture::arm(self);
+        ASSERT_EQ(out.step(), Status::ok);
         device.sleep(no_time_limit);
         device.disarm();
         self.complete({});

@@ -84,8 +84,15 @@ class Member {
         return {device(), connect(other), number, other, std::move(stream)};
     }
 
-    // All members come here before one leaves.
+    // All members come here before one leaves. Meanwhile nothing is polled.
     void meet() { board.meetings[next_meeting_++].meet(count); }
+    // The same, polling: somebody may need an answer of our device.
+    void meet_polling()
+    {
+        test::Counter &meeting = board.meetings[next_meeting_++];
+        meeting.add();
+        poll_until([&] { return meeting.value() >= count; });
+    }
 
     unsigned poll()
     {
@@ -108,9 +115,19 @@ class Member {
         for (Outbox<Device> *outbox : outboxes) {
             Status status = outbox->step();
             if (status != Status::ok && status != Status::again)
-                fail("a message to a living peer was refused");
+                fail("a message to a living peer was refused: " + outbox->error());
         }
         poll();
+    }
+
+    // The answer to one message of 8 bytes, once it is another than again: ok, or why the peer is not reached.
+    Status answer_of(Peer *peer, unsigned other)
+    {
+        Outbox<Device> out(device(), peer, number, other, {{8, 8}});
+        Status status = Status::again;
+        while ((status = out.step()) == Status::again)
+            poll();
+        return status;
     }
 
     // Until everything is sent and received. Then nothing more may come, from whomever.
@@ -119,7 +136,7 @@ class Member {
         auto all_sent = [&] { return std::ranges::all_of(outboxes, [](auto *outbox) { return outbox->done(); }); };
         while (!all_sent() || !inbox.complete())
             work(outboxes);
-        meet();
+        meet_polling();
         for (int i = 0; i < 100; ++i)
             device_->poll();
         if (!inbox.complete())
@@ -141,6 +158,12 @@ class Member {
 template <class Kit>
 class Team : public testing::Test {
   protected:
+    void SetUp() override
+    {
+        if (std::string reason = Kit::prepare(); !reason.empty())
+            GTEST_SKIP() << reason;
+    }
+
     // Runs body(member) in `count` processes. `killed`: those that the test kills.
     template <class Body>
     void run(unsigned count, Body body, std::initializer_list<unsigned> killed = {})

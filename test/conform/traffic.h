@@ -153,6 +153,8 @@ class Outbox {
 
     bool done() const { return number_ == stream_.size(); }
     std::size_t sent() const { return number_; }
+    // Why the peer is not usable any more.
+    const std::string &error() const { return peer_->error.text; }
     // Part of a message is on its way.
     bool in_the_middle() const { return progress_.started && !done(); }
 

@@ -18,7 +18,8 @@ cvars:
       verbosity   : MPI_T_VERBOSITY_USER_BASIC
       scope       : MPI_T_SCOPE_ALL_EQ
       description : >-
-        The devices a job may use, best first, separated by commas (shmem). auto takes all that are built and work.
+        The devices a job may use, separated by commas (shmem, udp). auto takes all that are built and work. Inside a host
+        shmem is used where both ranks have it, udp everywhere else.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_WAIT
       category    : CH4_COMPOSITE
@@ -53,6 +54,69 @@ cvars:
       description : >-
         Where shared memory comes from. memfd needs no file system; devshm is an unnamed file in /dev/shm; auto takes
         memfd, or devshm where memfd is forbidden.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_UDP_INTERFACES
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        Which addresses of this host are offered to others: auto for all that are up; names and subnets to use, such as
+        eth0,10.0.0.0/8; or, after ^, those to leave out, such as ^docker0,192.168.122.0/24.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_UDP_PORTS
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        The port of a process, which needs one: auto for any that is free, or a range such as 5000-5100.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_UDP_GUARD
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : token
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        What authenticates the packets a process receives. token keeps out strangers and earlier jobs; mac, a keyed hash of
+        every packet, also those who can read the traffic.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_UDP_SILENCE_LIMIT
+      category    : CH4_COMPOSITE
+      type        : double
+      default     : 30
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        Seconds without a sign of life, though asked for, after which a process on another host is taken for dead.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_UDP_RECOVERY
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : selective
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        What is sent again after a loss: selective sends what is missing, go_back_n everything from there on.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_UDP_SEGMENTATION
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        auto lets the kernel cut and join trains of packets (UDP_SEGMENT, UDP_GRO) where it can; off sends and receives them
+        one by one.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_REPORT
       category    : CH4_COMPOSITE

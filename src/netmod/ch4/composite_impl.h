@@ -35,6 +35,8 @@ int MPIDI_COMPOSITE_lost(void);
 void MPIDI_COMPOSITE_pack(void *request, size_t offset, void *destination, size_t size);
 void *MPIDI_COMPOSITE_arrived(int tag, void *header, void *piece, size_t piece_size, size_t total);
 void MPIDI_COMPOSITE_more(void *request, void *piece, size_t piece_size);
+void *MPIDI_COMPOSITE_place(void *request);
+void MPIDI_COMPOSITE_placed(void *request);
 void MPIDI_COMPOSITE_sent(void *request);
 int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq);
 int MPIDI_COMPOSITE_pulled(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req);

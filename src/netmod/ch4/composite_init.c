@@ -2,6 +2,8 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_coll_life.h"
+#include "netmod/composite/setup.h"
+#include <pthread.h>
 
 int MPIDI_COMPOSITE_init_local(int *tag_bits)
 {
@@ -13,9 +15,17 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     setup.wait = MPIR_CVAR_CH4_COMPOSITE_WAIT;
     setup.rendezvous = MPIR_CVAR_CH4_COMPOSITE_SHMEM_RNDV;
     setup.shmem_backing = MPIR_CVAR_CH4_COMPOSITE_SHMEM_BACKING;
+    setup.udp_interfaces = MPIR_CVAR_CH4_COMPOSITE_UDP_INTERFACES;
+    setup.udp_ports = MPIR_CVAR_CH4_COMPOSITE_UDP_PORTS;
+    setup.udp_guard = MPIR_CVAR_CH4_COMPOSITE_UDP_GUARD;
+    setup.udp_recovery = MPIR_CVAR_CH4_COMPOSITE_UDP_RECOVERY;
+    setup.udp_segmentation = MPIR_CVAR_CH4_COMPOSITE_UDP_SEGMENTATION;
+    setup.udp_silence_limit = MPIR_CVAR_CH4_COMPOSITE_UDP_SILENCE_LIMIT;
     setup.ranks_on_host = MPIR_Process.local_size;
     setup.arrived = MPIDI_COMPOSITE_arrived;
     setup.more = MPIDI_COMPOSITE_more;
+    setup.place = MPIDI_COMPOSITE_place;
+    setup.placed = MPIDI_COMPOSITE_placed;
     setup.sent = MPIDI_COMPOSITE_sent;
     if (pm_open(&setup) != PM_OK)
         MPIDI_COMPOSITE_FAIL(mpi_errno);
@@ -68,34 +78,53 @@ int MPIDI_COMPOSITE_post_init(void)
     return MPI_SUCCESS;
 }
 
+static void print_traffic(const pm_traffic * sum)
+{
+    printf("composite: device %s carried %llu messages, %llu bytes streamed", sum->device,
+           (unsigned long long) sum->messages_sent, (unsigned long long) sum->bytes_sent);
+    if (sum->packets == 0)
+        printf(", %llu bytes pulled by CMA in %llu messages; %llu KiB of shared memory\n",
+               (unsigned long long) sum->bytes_pulled, (unsigned long long) sum->pulls,
+               (unsigned long long) sum->memory / 1024);
+    else
+        printf("; %llu packets, %llu of them sent again, %llu alien ones dropped\n", (unsigned long long) sum->packets,
+               (unsigned long long) sum->packets_again, (unsigned long long) sum->packets_alien);
+}
+
 static int report(void)
 {
     int mpi_errno = MPI_SUCCESS;
-    pm_traffic mine, *all = NULL, sum;
+    pm_traffic mine[PM_DEVICES_MAX], (*all)[PM_DEVICES_MAX] = NULL;
+    int devices;
 
-    pm_get_traffic(&mine);
+    memset(mine, 0, sizeof mine);
+    devices = pm_get_traffic(mine);
     all = MPL_calloc(MPIR_Process.size, sizeof mine, MPL_MEM_OTHER);
     MPIR_ERR_CHKANDJUMP(all == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
     if (MPIR_Process.size == 1) {
-        all[0] = mine;
+        memcpy(all[0], mine, sizeof mine);
     } else {
-        mpi_errno = MPIR_pmi_allgather(&mine, sizeof mine, all, sizeof mine, MPIR_PMI_DOMAIN_ALL);
+        mpi_errno = MPIR_pmi_allgather(mine, sizeof mine, all, sizeof mine, MPIR_PMI_DOMAIN_ALL);
         MPIR_ERR_CHECK(mpi_errno);
     }
     if (MPIR_Process.rank != 0)
         goto fn_exit;
-    memset(&sum, 0, sizeof sum);
-    for (int rank = 0; rank < MPIR_Process.size; rank++) {
-        sum.messages_sent += all[rank].messages_sent;
-        sum.bytes_sent += all[rank].bytes_sent;
-        sum.pulls += all[rank].pulls;
-        sum.bytes_pulled += all[rank].bytes_pulled;
-        sum.memory += all[rank].memory;
+    printf("composite: %d ranks\n", MPIR_Process.size);
+    for (int device = 0; device < devices; device++) {
+        pm_traffic sum = mine[device];
+        for (int rank = 1; rank < MPIR_Process.size; rank++) {
+            sum.messages_sent += all[rank][device].messages_sent;
+            sum.bytes_sent += all[rank][device].bytes_sent;
+            sum.pulls += all[rank][device].pulls;
+            sum.bytes_pulled += all[rank][device].bytes_pulled;
+            sum.memory += all[rank][device].memory;
+            sum.packets += all[rank][device].packets;
+            sum.packets_again += all[rank][device].packets_again;
+            sum.packets_alien += all[rank][device].packets_alien;
+        }
+        if (sum.messages_sent > 0)
+            print_traffic(&sum);
     }
-    printf("composite: %d ranks; device %s carried %llu messages, %llu bytes streamed, %llu bytes pulled by CMA in %llu "
-           "messages; %llu KiB of shared memory\n", MPIR_Process.size, mine.device,
-           (unsigned long long) sum.messages_sent, (unsigned long long) sum.bytes_sent,
-           (unsigned long long) sum.bytes_pulled, (unsigned long long) sum.pulls, (unsigned long long) sum.memory / 1024);
     fflush(stdout);
 
   fn_exit:
@@ -103,6 +132,55 @@ static int report(void)
     return mpi_errno;
   fn_fail:
     goto fn_exit;
+}
+
+/* Somebody may not have heard that we got its last message, and ask again: while we wait for all others in PMI, which blocks, our
+ * answers must go on. So a thread waits. */
+typedef struct {
+    MPL_atomic_int_t done;
+    int mpi_errno;
+} linger_t;
+
+static void *wait_for_all(void *context)
+{
+    linger_t *linger = context;
+
+    linger->mpi_errno = MPIR_pmi_barrier();
+    MPL_atomic_release_store_int(&linger->done, 1);
+    return NULL;
+}
+
+static int barrier_with_progress(void)
+{
+    int mpi_errno = MPI_SUCCESS;
+    linger_t linger;
+    pthread_t thread;
+    int created;
+
+    if (!pm_must_linger())
+        return MPIR_pmi_barrier();
+    MPL_atomic_store_int(&linger.done, 0);
+    linger.mpi_errno = MPI_SUCCESS;
+    created = pthread_create(&thread, NULL, wait_for_all, &linger);
+    if (created != 0)
+        return MPIR_pmi_barrier();
+    while (!MPL_atomic_acquire_load_int(&linger.done)) {
+        if (pm_progress() < 0) {
+            mpi_errno = MPIDI_COMPOSITE_lost();
+            break;
+        }
+        if (pm_wait_step()) {
+            if (pm_wait_arm())
+                pm_wait_sleep(1);
+            pm_wait_disarm();
+        }
+    }
+    if (mpi_errno) {
+        pthread_detach(thread);
+        return mpi_errno;
+    }
+    pthread_join(thread, NULL);
+    return linger.mpi_errno;
 }
 
 int MPIDI_COMPOSITE_mpi_finalize_hook(void)
@@ -114,15 +192,16 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     while (pm_sends_queued()) {
         if (pm_progress() < 0)
             MPIDI_COMPOSITE_FAIL(mpi_errno);
-        MPIDI_COMPOSITE_WAIT_MESSAGE();
+        if (pm_sends_queued())
+            MPIDI_COMPOSITE_WAIT_MESSAGE();
     }
+    /* Until everybody is here, somebody may still want to send to us. */
+    mpi_errno = barrier_with_progress();
+    MPIR_ERR_CHECK(mpi_errno);
     if (MPIR_CVAR_CH4_COMPOSITE_REPORT) {
         mpi_errno = report();
         MPIR_ERR_CHECK(mpi_errno);
     }
-    /* Until everybody is here, somebody may still want to send its first message to us. */
-    mpi_errno = MPIR_pmi_barrier();
-    MPIR_ERR_CHECK(mpi_errno);
     MPIDI_COMPOSITE_dynamic_finalize();
     pm_close();
 

@@ -2,6 +2,7 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_am.h"
+#include "netmod/composite/setup.h"
 
 typedef struct {
     int tag;

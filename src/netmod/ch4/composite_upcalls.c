@@ -4,13 +4,14 @@
 #include "composite_send.h"
 #include "mpidig_pt2pt_callbacks.h"
 
-/* A message is lost. MPICH's collectives note an error and go on, so that the others would wait for ever: end the job instead. */
+/* A message, or a peer, is lost: an MPI error, for the error handler of whoever called. It stays: everything that needs progress
+ * fails from now on, because MPICH's collectives note an error and go on, and would wait for ever for what was lost. */
 int MPIDI_COMPOSITE_lost(void)
 {
-    char text[1024];
+    int mpi_errno = MPI_SUCCESS;
 
-    MPL_snprintf(text, sizeof text, "MPICH-Composite: %s", pm_error_text());
-    return MPID_Abort(NULL, MPI_ERR_OTHER, 1, text);
+    MPIR_ERR_SET1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s", pm_error_text());
+    return mpi_errno;
 }
 
 /* Datatypes in pieces. MPICH's engine reaches the middle of a type by walking there from its beginning: to pack or unpack each piece
@@ -95,6 +96,15 @@ void *MPIDI_COMPOSITE_arrived(int tag, void *header, void *piece, size_t piece_s
     return rreq;
 }
 
+static void end_of_gathered(MPIR_Request * rreq)
+{
+    void *buffer = (void *) MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer;
+
+    MPIDIG_recv_copy(buffer, rreq);
+    MPL_free(buffer);
+    MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
+}
+
 void MPIDI_COMPOSITE_more(void *request, void *piece, size_t piece_size)
 {
     MPIR_Request *rreq = request;
@@ -110,12 +120,34 @@ void MPIDI_COMPOSITE_more(void *request, void *piece, size_t piece_size)
     }
     memcpy((char *) gathered->buffer + gathered->count, piece, piece_size);
     gathered->count += piece_size;
-    if (gathered->count == MPIDIG_recv_in_data_sz(rreq)) {
-        void *buffer = (void *) gathered->buffer;
-        MPIDIG_recv_copy(buffer, rreq);
-        MPL_free(buffer);
+    if (gathered->count == MPIDIG_recv_in_data_sz(rreq))
+        end_of_gathered(rreq);
+}
+
+/* Where the payload of a message belongs whose first piece has just arrived: the user's buffer, if it is in one piece. */
+void *MPIDI_COMPOSITE_place(void *request)
+{
+    MPIR_Request *rreq = request;
+    MPIDIG_rreq_async_t *incoming;
+
+    if (rreq == NULL)
+        return NULL;
+    if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer)
+        return (void *) MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer;
+    incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
+    if (incoming->recv_type != MPIDIG_RECV_CONTIG || rreq->status.MPI_ERROR)
+        return NULL;
+    return (char *) incoming->iov_one.iov_base - incoming->offset;
+}
+
+void MPIDI_COMPOSITE_placed(void *request)
+{
+    MPIR_Request *rreq = request;
+
+    if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer)
+        end_of_gathered(rreq);
+    else
         MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
-    }
 }
 
 void MPIDI_COMPOSITE_sent(void *request)

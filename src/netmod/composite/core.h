@@ -1,5 +1,6 @@
 /* The core as MPICH's C code sees it: one composite device in a process.
  *
+ * setup.h beside it has what is needed at the start and the end.
  * All calls but pm_wait_*() must be made under one lock of the caller. Functions that can fail answer PM_FAILED (or NULL);
  * pm_error_text() is then a sentence for the user. */
 #ifndef PM_CORE_H_INCLUDED
@@ -13,37 +14,15 @@
 extern "C" {
 #endif
 
-#define PM_CARD_MAX 96
-
 enum pm_status { PM_OK = 0, PM_QUEUED = 1, PM_FAILED = 2 };
 
 typedef struct pm_peer pm_peer;
 
-/* Settings are the texts of the CVARs; upcalls are where messages arrive. */
-typedef struct pm_setup {
-    const char *devices;        /* "auto" or a list, best first */
-    const char *wait;           /* auto, spin, yield, sleep */
-    const char *rendezvous;     /* auto, pipeline, cma */
-    const char *shmem_backing;  /* auto, memfd, devshm */
-    int ranks_on_host;
-
-    /* A message begins; when piece_size < total the rest follows by more(). Views end with the call. */
-    void *(*arrived)(int tag, void *header, void *piece, size_t piece_size, size_t total);
-    void (*more)(void *cookie, void *piece, size_t piece_size);
-    /* A message that pm_send() queued has been accepted as a whole. */
-    void (*sent)(void *cookie);
-} pm_setup;
-
 /* Produces bytes [offset, offset + size) of a payload. */
 typedef void (*pm_pack)(void *context, size_t offset, void *destination, size_t size);
 
-int pm_open(const pm_setup *setup);
-void pm_close(void);
 const char *pm_error_text(void);
 
-size_t pm_card(void *card);                             /* into PM_CARD_MAX bytes; answers its size */
-pm_peer *pm_connect(const void *card, size_t size);     /* the same peer again for the same card */
-size_t pm_peer_card(const pm_peer *peer, void *card);
 size_t pm_largest_header(void);
 
 /* PM_OK: header and payload may be reused. PM_QUEUED: the header is copied; the payload (or the pack context) must stay until
@@ -75,15 +54,6 @@ void pm_wait_disarm(void);
 
 /* True when there are more ranks on this host than cores for them. */
 int pm_crowded(void);
-
-/* Counters by device, for reports. */
-typedef struct pm_traffic {
-    const char *device;
-    uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
-    uint64_t pulls, bytes_pulled;       /* read by the receiver from the sender's memory */
-    uint64_t memory;                    /* shared memory that others fill for this process, in bytes */
-} pm_traffic;
-void pm_get_traffic(pm_traffic *traffic);
 
 #ifdef __cplusplus
 }

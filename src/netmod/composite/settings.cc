@@ -17,7 +17,7 @@ std::string joined(const std::vector<std::string> &words)
 
 const std::vector<std::string> &known_devices()
 {
-    static const std::vector<std::string> devices{"shmem"};
+    static const std::vector<std::string> devices{"shmem", "udp"};
     return devices;
 }
 

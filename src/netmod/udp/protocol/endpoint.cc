@@ -435,7 +435,8 @@ Time Endpoint::deadline(const Peer *peer) const
     if (peer->state == PairState::open) {
         if (peer->outgoing != nullptr)
             time = std::min(time, peer->outgoing->deadline());
-        if (peer->incoming != nullptr)
+        // One that is due goes out with the next transmission, after which this is looked at again.
+        if (peer->incoming != nullptr && !peer->listed)
             time = std::min(time, peer->incoming->ack_deadline());
     }
     return time;
@@ -560,7 +561,7 @@ bool Endpoint::poll_transmit(Transmission *transmission, Time now)
             peer->listed = false;
             schedule(peer);
         }
-        if (something && peer->leaving && !peer->owes_bye)
+        if (peer->leaving && (!something || !peer->owes_bye))
             remove(peer);
         if (something)
             return true;
@@ -646,6 +647,7 @@ bool Endpoint::transmit_control(Peer *peer, Transmission *transmission, Time now
     };
     if (peer->owes_bye) {
         peer->owes_bye = false;
+        peer->watch_at = peer->size_probe_at = never;  // from now on we only answer
         return one(Kind::bye);
     }
     if (peer->owed_size_answer != 0) {
@@ -697,12 +699,14 @@ bool Endpoint::transmit_data(Peer *peer, Transmission *transmission, Time now)
     return true;
 }
 
-std::span<std::byte> Endpoint::expected_place(std::size_t *fragment) const
+Endpoint::Expected Endpoint::expected() const
 {
+    Expected expected;
     if (last_heard_ == nullptr || last_heard_->incoming == nullptr)
-        return {};
-    *fragment = last_heard_->incoming->last_fragment_size();
-    return last_heard_->incoming->next_place();
+        return expected;
+    expected.body_size = last_heard_->incoming->next_place(&expected.place, &expected.first);
+    expected.first.to = last_heard_->number;
+    return expected;
 }
 
 Counters Endpoint::counters() const

@@ -154,8 +154,13 @@ class Endpoint {
             if (peer != nullptr)
                 visit(*peer);
     }
-    // Where the next data from the peer heard last will go; see Incoming.
-    std::span<std::byte> expected_place(std::size_t *fragment) const;
+    // What will probably arrive next, and where it belongs; no place when that is not known.
+    struct Expected {
+        std::span<std::byte> place;
+        std::size_t body_size = 0;  // of each packet
+        Header first;               // its `to`, sequence, fragment and offset
+    };
+    Expected expected() const;
 
   private:
     struct Timer {

@@ -29,7 +29,8 @@ Incoming::Verdict Incoming::on_data(const Header &header, std::span<std::byte> b
     while (!early_.empty() && early_.begin()->first == expected_) {
         Early next = std::move(early_.begin()->second);
         early_.erase(early_.begin());
-        early_bytes_ -= next.size;
+        if (next.bytes != nullptr)
+            early_bytes_ -= next.size;
         sequence = expected_;
         if (!fits(sequence, next.header, next.size))
             return Verdict::nonsense;
@@ -59,8 +60,8 @@ Incoming::Verdict Incoming::keep_early(std::uint64_t sequence, const Header &hea
         early.bytes = std::make_unique_for_overwrite<std::byte[]>(body.size());
         if (!body.empty())
             std::memcpy(early.bytes.get(), body.data(), body.size());
+        early_bytes_ += body.size();
     }
-    early_bytes_ += body.size();
     early_.emplace(sequence, std::move(early));
     return Verdict::taken;
 }
@@ -147,11 +148,15 @@ void Incoming::end_if_complete()
     sink_.arrived(assembly_.tag, whole.data(), whole.data() + assembly_.header_size, assembly_.total, assembly_.total);
 }
 
-std::span<std::byte> Incoming::next_place() const
+std::size_t Incoming::next_place(std::span<std::byte> *place, Header *next) const
 {
     if (!assembly_.open || assembly_.place == nullptr || has_early())
-        return {};
-    return {assembly_.place + assembly_.received, assembly_.total - assembly_.received};
+        return 0;
+    *place = {assembly_.place + assembly_.received, assembly_.total - assembly_.received};
+    next->sequence = static_cast<std::uint32_t>(expected_);
+    next->fragment = static_cast<std::uint32_t>(expected_ - assembly_.first);
+    next->offset = assembly_.received;
+    return last_fragment_size_;
 }
 
 void Incoming::write_bitmap(std::vector<std::byte> *bytes) const

@@ -34,16 +34,16 @@ class Incoming {
     Verdict on_data(const Header &header, std::span<std::byte> body, std::size_t window, Time now);
 
     std::uint64_t expected() const { return expected_; }
-    // Where fragments of the message that is arriving will be stored, from the next one on; empty when they are not expected
-    // anywhere.
-    std::span<std::byte> next_place() const;
-    std::size_t last_fragment_size() const { return last_fragment_size_; }
+    // Where fragments of the message that is arriving belong, from the next one on, and the sequence, fragment and offset that
+    // one will have. Its size, if it is as long as the last one; 0 when there is no such place.
+    std::size_t next_place(std::span<std::byte> *place, Header *next) const;
 
     // When an acknowledgement must be sent: in the past for at once.
     Time ack_deadline() const { return ack_deadline_; }
     // Appends the bitmap of what came early.
     void write_bitmap(std::vector<std::byte> *bytes) const;
     bool has_early() const { return !early_.empty(); }
+    std::size_t early_bytes() const { return early_bytes_; }
     // An acknowledgement is on its way; answers how long the newest packet waited for it.
     Time on_ack_sent(Time now);
 
@@ -51,7 +51,7 @@ class Incoming {
     static constexpr Time ack_delay = std::chrono::microseconds(500);
 
   private:
-    static constexpr std::size_t early_packets = 4096;  // how far ahead a packet may be
+    static constexpr std::size_t early_packets = 2048;  // how far ahead a packet may be
 
     struct Early {
         Header header;
@@ -82,7 +82,7 @@ class Incoming {
     const Sink &sink_;
     std::uint64_t expected_;
     std::map<std::uint64_t, Early> early_;
-    std::size_t early_bytes_ = 0;
+    std::size_t early_bytes_ = 0;  // in memory of ours
     Assembly assembly_;
 
     Time ack_deadline_ = never;

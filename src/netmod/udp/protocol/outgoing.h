@@ -61,6 +61,13 @@ class Outgoing {
     // done with when the peer has all but the end of it, which is then copied.
     Status accept(const Message &message, SendProgress *progress, std::size_t packet_size);
 
+    // A message of so many bytes, header included, would be accepted as a whole.
+    bool has_room(std::size_t size) const
+    {
+        std::size_t packets = size / (settings_.packet_sizes.front() - sizeof(Header)) + 1;
+        return size <= whole_copy_limit && flights_.size() + packets <= flight_limit && waiting_ + packets <= waiting_limit;
+    }
+
     // The next packets to send: of equal size, but for the last one, which may be shorter. Marks them as sent.
     // `add` is called for each.
     template <class Add>
@@ -90,7 +97,7 @@ class Outgoing {
     static constexpr std::size_t rest_copy_limit = 128 * 1024;  // and the ends of larger ones
 
   private:
-    static constexpr std::size_t flight_limit = 4096;
+    static constexpr std::size_t flight_limit = 1024;
     static constexpr std::size_t waiting_limit = 128;
 
     Flight &flight(std::uint64_t sequence) { return flights_[sequence - base_]; }

@@ -16,7 +16,7 @@ std::optional<Datagram> decode(std::span<std::byte> bytes)
     if (bytes.size() < sizeof datagram.header)
         return std::nullopt;
     std::memcpy(&datagram.header, bytes.data(), sizeof datagram.header);
-    if (datagram.header.kind() < Kind::hello || datagram.header.kind() > Kind::bye)
+    if (!is_packet(datagram.header, bytes.size()))
         return std::nullopt;
     datagram.body = bytes.subspan(sizeof datagram.header);
     return datagram;

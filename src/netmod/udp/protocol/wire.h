@@ -63,6 +63,12 @@ struct Datagram {
     std::span<std::byte> body;
 };
 
+// What a datagram of `size` bytes begins with makes sense.
+inline bool is_packet(const Header &header, std::size_t size)
+{
+    return size >= sizeof header && header.kind() >= Kind::hello && header.kind() <= Kind::bye;
+}
+
 // nullopt when it is too short, or of no known kind.
 std::optional<Datagram> decode(std::span<std::byte> bytes);
 

@@ -1,0 +1,62 @@
+/* Start and end of the core, peers, and what it tells about itself. Apart from core.h, which all of MPICH includes: a change here
+ * recompiles little. Called under the caller's lock, as the functions of core.h. */
+#ifndef PM_SETUP_H_INCLUDED
+#define PM_SETUP_H_INCLUDED
+
+#include "netmod/composite/core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PM_CARD_MAX 112
+
+/* Settings are the texts of the CVARs; upcalls are where messages arrive. */
+typedef struct pm_setup {
+    const char *devices;        /* "auto" or a list, best first */
+    const char *wait;           /* auto, spin, yield, sleep */
+    const char *rendezvous;     /* auto, pipeline, cma */
+    const char *shmem_backing;  /* auto, memfd, devshm */
+    const char *udp_interfaces; /* auto, names and subnets, or ^ and those to leave out */
+    const char *udp_ports;      /* auto, N, N-M */
+    const char *udp_guard;      /* token, mac */
+    const char *udp_recovery;   /* selective, go_back_n */
+    const char *udp_segmentation;       /* auto, off */
+    double udp_silence_limit;   /* seconds */
+    int ranks_on_host;
+
+    /* A message begins; when piece_size < total the rest follows by more(). Views end with the call. */
+    void *(*arrived)(int tag, void *header, void *piece, size_t piece_size, size_t total);
+    void (*more)(void *cookie, void *piece, size_t piece_size);
+    /* Where the whole payload belongs, or NULL; then placed() says that all of it is there, and more() is not called. */
+    void *(*place)(void *cookie);
+    void (*placed)(void *cookie);
+    /* A message that pm_send() queued has been accepted as a whole. */
+    void (*sent)(void *cookie);
+} pm_setup;
+
+int pm_open(const pm_setup *setup);
+void pm_close(void);
+
+size_t pm_card(void *card);                             /* into PM_CARD_MAX bytes; answers its size */
+pm_peer *pm_connect(const void *card, size_t size);     /* the same peer again for the same card */
+size_t pm_peer_card(const pm_peer *peer, void *card);
+
+/* Somebody may still need an answer from us when we have got all of ours: then others are waited for in pm_progress(). */
+int pm_must_linger(void);
+
+/* Counters by device, for reports. */
+typedef struct pm_traffic {
+    char device[8];
+    uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
+    uint64_t pulls, bytes_pulled;       /* read by the receiver from the sender's memory */
+    uint64_t memory;                    /* shared memory that others fill for this process, in bytes */
+    uint64_t packets, packets_again, packets_alien;     /* sent; of these, for the second time; received and not believed */
+} pm_traffic;
+#define PM_DEVICES_MAX 2
+int pm_get_traffic(pm_traffic *traffic);                /* into PM_DEVICES_MAX; answers how many */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

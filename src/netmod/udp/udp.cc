@@ -1,0 +1,294 @@
+#include "netmod/udp/udp.h"
+
+#include <poll.h>
+#include <sys/random.h>
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace pm::udp {
+namespace {
+
+const std::string prefix = "MPIR_CVAR_CH4_COMPOSITE_UDP_";
+
+Error unknown(const std::string &setting, const std::string &value, const std::string &known)
+{
+    return {Status::invalid, "udp: unknown value \"" + value + "\" of " + prefix + setting + "; known are " + known};
+}
+
+}  // namespace
+
+class Udp::Turn {
+  public:
+    explicit Turn(Udp *device) : device_(device), nested_(device->inside_)
+    {
+        if (nested_)
+            return;
+        device_->mutex_.lock();
+        device_->inside_ = true;
+    }
+    ~Turn()
+    {
+        if (nested_)
+            return;
+        device_->inside_ = false;
+        device_->mutex_.unlock();
+    }
+    Turn(const Turn &) = delete;
+    Turn &operator=(const Turn &) = delete;
+
+  private:
+    Udp *device_;
+    bool nested_;
+};
+
+Result<std::unique_ptr<Udp>> Udp::create(const Settings &settings, const Sink &sink)
+{
+    ProtocolSettings protocol;
+    if (settings.guard == "mac")
+        protocol.guard = GuardKind::mac;
+    else if (settings.guard != "token")
+        return unknown("GUARD", settings.guard, "token, mac");
+    if (settings.recovery == "go_back_n")
+        protocol.recovery = Recovery::go_back_n;
+    else if (settings.recovery != "selective")
+        return unknown("RECOVERY", settings.recovery, "selective, go_back_n");
+    if (settings.segmentation != "auto" && settings.segmentation != "off")
+        return unknown("SEGMENTATION", settings.segmentation, "auto, off");
+    if (settings.silence_limit <= std::chrono::milliseconds::zero())
+        return Error{Status::invalid, "udp: " + prefix + "SILENCE_LIMIT must be more than 0"};
+    protocol.silence_limit = settings.silence_limit;
+
+    Result<PortRange> ports = parse_ports(settings.ports);
+    if (!ports.ok())
+        return ports.error();
+    Result<std::vector<Interface>> interfaces = find_interfaces();
+    if (!interfaces.ok())
+        return interfaces.error();
+    Result<std::vector<Address>> addresses = choose_addresses(interfaces.value(), settings.interfaces);
+    if (!addresses.ok())
+        return addresses.error();
+    Result<std::unique_ptr<Socket>> socket = Socket::create({ports.value(), settings.segmentation == "auto"});
+    if (!socket.ok())
+        return socket.error();
+
+    std::unique_ptr<Udp> device(new Udp);
+    device->settings_ = settings;
+    device->socket_ = std::move(socket.value());
+    for (Address &address : addresses.value())
+        address.port = device->socket_->port();
+    Key key;
+    if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size()))
+        return system_error("getrandom", errno);
+    protocol.receive_buffer = device->socket_->receive_buffer();
+    device->park_limit_ = protocol.receive_buffer;
+    device->endpoint_ = std::make_unique<Endpoint>(protocol, key, std::move(addresses.value()), sink);
+    device->note_deadline();
+    return device;
+}
+
+Udp::~Udp()
+{
+    if (caretaker_.joinable()) {
+        {
+            std::lock_guard lock(mutex_);
+            leaving_ = true;
+        }
+        leave_.notify_all();
+        caretaker_.join();
+    }
+    if (endpoint_ != nullptr) {
+        endpoint_->close();
+        transmit();
+    }
+}
+
+Time Udp::now() const
+{
+    return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+std::size_t Udp::write_card(void *card) const
+{
+    return endpoint_->card().write(static_cast<std::byte *>(card));
+}
+
+Result<Udp::Peer *> Udp::connect(const void *card, std::size_t size)
+{
+    std::optional<Card> other = Card::read({static_cast<const std::byte *>(card), size});
+    if (!other)
+        return Error{Status::invalid, "udp: " + std::to_string(size) + " bytes that are not the card of a process"};
+    Turn turn(this);
+    Peer *peer = endpoint_->connect(*other);
+    if (peer == nullptr)
+        return Error{Status::no_memory, "udp: too many peers"};
+    start_caretaker();
+    return peer;
+}
+
+void Udp::disconnect(Peer *peer)
+{
+    Turn turn(this);
+    endpoint_->disconnect(peer);
+    transmit();
+}
+
+Status Udp::try_send(Peer *peer, const Message &message, SendProgress *progress)
+{
+    Turn turn(this);
+    Status status = endpoint_->send(peer, message, progress, now());
+    transmit();
+    return status;
+}
+
+bool Udp::try_send_whole(Peer *peer, const Message &message)
+{
+    Turn turn(this);
+    if (peer->state != PairState::open || (peer->outgoing != nullptr && !peer->outgoing->has_room(message.header_size + message.payload.size)))
+        return false;
+    SendProgress progress;
+    Status status = endpoint_->send(peer, message, &progress, now());
+    transmit();
+    return status == Status::ok;
+}
+
+// Everything there is to send, unless the socket is full.
+void Udp::transmit()
+{
+    if (transmitting_ || !socket_->flush())
+        return;
+    transmitting_ = true;
+    Time time = now();
+    while (endpoint_->poll_transmit(&transmission_, time))
+        if (!socket_->send(transmission_))
+            break;
+    transmitting_ = false;
+    note_deadline();
+}
+
+void Udp::note_deadline()
+{
+    Time deadline = endpoint_->next_deadline();
+    if (endpoint_->wants_to_transmit() || socket_->stalled())
+        deadline = std::min(deadline, now() + std::chrono::milliseconds(1));
+    if (!parked_.empty())
+        deadline = Time::zero();
+    deadline_.store(deadline.count(), std::memory_order_relaxed);
+}
+
+unsigned Udp::receive(bool park)
+{
+    Time time = now();
+    auto on_datagram = [&](const Header &header, std::size_t size, std::span<std::byte> body, const Address &from) {
+        if (!is_packet(header, size))
+            return endpoint_->on_malformed();
+        if (!park || header.kind() != Kind::data)
+            return endpoint_->on_datagram({header, body}, from, time);
+        if (parked_bytes_ + body.size() > park_limit_)
+            return;  // it will be sent again
+        parked_bytes_ += cost_of(body.size());
+        parked_.push_back({header, {body.begin(), body.end()}, from});
+    };
+    auto on_refused = [&](const Address &to) { endpoint_->on_refused(to, time); };
+    return socket_->receive(park ? Endpoint::Expected{} : endpoint_->expected(), on_datagram, on_refused);
+}
+
+unsigned Udp::poll()
+{
+    if (polling_)
+        return 0;
+    Turn turn(this);
+    polling_ = true;
+    polls_.fetch_add(1, std::memory_order_relaxed);
+    unsigned count = 0;
+    while (!parked_.empty()) [[unlikely]] {
+        Parked first = std::move(parked_.front());
+        parked_.pop_front();
+        parked_bytes_ -= cost_of(first.body.size());
+        endpoint_->on_datagram({first.header, first.body}, first.from, now());
+        ++count;
+    }
+    count += receive(false);
+    if (Time time = now(); time >= endpoint_->next_deadline())
+        endpoint_->on_timer(time);
+    if (endpoint_->wants_to_transmit() || socket_->stalled())
+        transmit();
+    else if (count > 0)
+        note_deadline();
+    if (endpoint_->failure() && !failure_) [[unlikely]]
+        failure_ = endpoint_->failure();
+    polling_ = false;
+    return count;
+}
+
+bool Udp::idle()
+{
+    Turn turn(this);
+    return endpoint_->outstanding() == 0 && !socket_->stalled();
+}
+
+Counters Udp::counters()
+{
+    Turn turn(this);
+    return endpoint_->counters();
+}
+
+// ---- waiting ----
+
+std::chrono::nanoseconds Udp::sleep_limit() const
+{
+    Time deadline(deadline_.load(std::memory_order_relaxed));
+    return deadline == never ? std::chrono::hours(1) : std::max(deadline - now(), Time::zero());
+}
+
+bool Udp::arm()
+{
+    return sleep_limit() > Time::zero() && !socket_->readable();
+}
+
+void Udp::sleep(std::chrono::nanoseconds limit)
+{
+    limit = std::min(limit, sleep_limit());
+    pollfd entry{descriptor(), POLLIN, 0};
+    timespec time{};
+    time.tv_sec = limit.count() / 1'000'000'000;
+    time.tv_nsec = limit.count() % 1'000'000'000;
+    ppoll(&entry, 1, &time, nullptr);
+}
+
+// ---- the caretaker ----
+
+void Udp::start_caretaker()
+{
+    if (caretaker_.joinable())
+        return;
+    // Signals are for the program's own threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    caretaker_ = std::thread([this] { care(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// Others ask after a quarter of the silence limit, and want an answer within the rest of it.
+void Udp::care()
+{
+    auto period = settings_.silence_limit / 8;
+    std::uint32_t seen = 0;
+    std::unique_lock lock(mutex_);
+    while (!leaving_) {
+        leave_.wait_for(lock, period, [this] { return leaving_; });
+        std::uint32_t polls = polls_.load(std::memory_order_relaxed);
+        if (leaving_ || polls != std::exchange(seen, polls))
+            continue;
+        while (receive(true) > 0) {
+        }
+        endpoint_->on_timer(now());
+        transmit();
+    }
+}
+
+}  // namespace pm::udp

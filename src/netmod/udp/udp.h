@@ -1,0 +1,113 @@
+// PM(UDP): messages between processes that share a network. See README.md beside this file.
+//
+// The protocol (protocol/) does the work; here it meets the socket (io/) and the clock. A thread of its own, the caretaker, looks
+// after the socket when the owner has not polled for long, so that a process that computes is not taken for dead. It keeps
+// what must be delivered for the owner's next poll.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "netmod/udp/io/interfaces.h"
+#include "netmod/udp/io/socket.h"
+#include "netmod/udp/protocol/endpoint.h"
+#include "pm/device.h"
+
+namespace pm::udp {
+
+struct Settings {
+    std::string interfaces = "auto";
+    std::string ports = "auto";
+    std::string guard = "token";          // or mac
+    std::string recovery = "selective";   // or go_back_n
+    std::string segmentation = "auto";    // or off
+    std::chrono::milliseconds silence_limit = std::chrono::seconds(30);
+};
+
+class Udp {
+  public:
+    using Peer = udp::Peer;
+
+    static Result<std::unique_ptr<Udp>> create(const Settings &settings, const Sink &sink);
+    ~Udp();
+
+    const char *name() const { return "udp"; }
+    Capabilities capabilities() const { return {largest_header, false}; }
+    std::size_t write_card(void *card) const;
+    // Answers at once. The proof comes with the first message: try_send() says again until then, and unreachable when none comes.
+    Result<Peer *> connect(const void *card, std::size_t size);
+    void disconnect(Peer *peer);
+
+    Status try_send(Peer *peer, const Message &message, SendProgress *progress);
+    // All of a message of at most whole_limit bytes, or nothing: false.
+    bool try_send_whole(Peer *peer, const Message &message);
+    unsigned poll();
+
+    bool arm();
+    void sleep(std::chrono::nanoseconds limit);
+    void disarm() {}
+    // To sleep on together with other things: a descriptor that becomes readable, and no longer than this.
+    int descriptor() const { return socket_->descriptor(); }
+    std::chrono::nanoseconds sleep_limit() const;
+
+    // Why a peer is gone, once one is; a peer's own error is in Peer::error.
+    const Error *failure() const { return failure_ ? &failure_ : nullptr; }
+    // Everything sent has been acknowledged.
+    bool idle();
+    Counters counters();
+    bool segments() const { return socket_->segments() && socket_->coalesces(); }
+
+    static constexpr std::size_t largest_header = 1100;
+    static constexpr std::size_t whole_limit = Incoming::whole_limit;
+
+  private:
+    struct Parked {
+        Header header;
+        std::vector<std::byte> body;
+        Address from;
+    };
+    // Who is inside: the owner (from an upcall perhaps, then it is inside already) or the caretaker.
+    class Turn;
+
+    Udp() = default;
+    Time now() const;
+    unsigned receive(bool park);
+    void transmit();
+    void note_deadline();
+    void care();
+    void start_caretaker();
+
+    Settings settings_;
+    std::unique_ptr<Socket> socket_;
+    std::unique_ptr<Endpoint> endpoint_;
+    std::size_t park_limit_ = 0;
+    Transmission transmission_;
+    bool transmitting_ = false;
+    bool polling_ = false;
+    bool inside_ = false;  // the owner
+    Error failure_;
+    std::deque<Parked> parked_;
+    std::size_t parked_bytes_ = 0;
+    // For sleep(), which is called without a lock.
+    std::atomic<std::int64_t> deadline_{0};
+
+    std::mutex mutex_;
+    std::thread caretaker_;
+    std::condition_variable leave_;
+    bool leaving_ = false;
+    std::atomic<std::uint32_t> polls_{0};
+};
+
+static_assert(Device<Udp>);
+
+}  // namespace pm::udp

@@ -1,0 +1,19 @@
+// Thousands of seeded runs of the protocol over simulated networks. Promise checked: whatever the network does, messages arrive
+// exactly once, in order and whole, or the pair fails within the silence limit; and all that process.h checks after every event.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "sim/scenario.h"
+#include "support/seeds.h"
+
+namespace pm::sim {
+namespace {
+
+TEST(UdpRandom, KeepsItsPromisesOnAnyNetwork)
+{
+    test::for_each_seed(10'000, [](std::uint64_t seed) { return Scenario(seed).run(); });
+}
+
+}  // namespace
+}  // namespace pm::sim
