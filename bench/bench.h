@@ -117,6 +117,30 @@ static inline void bench_emit(const struct bench *bench, const char *metric, siz
     fflush(stdout);
 }
 
+/* The end of every program. Says so first: some MPIs do not come back from MPI_Finalize, and then the results count. */
+static inline void bench_finalize(const struct bench *bench)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (bench->rank == 0) {
+        printf("{\"bench\": \"%s\", \"finished\": true}\n", bench->name);
+        fflush(stdout);
+    }
+    MPI_Finalize();
+}
+
+/* Every pair of ranks talks once: pair by pair, because a collective may route around most pairs. */
+static inline void bench_all_pairs(const struct bench *bench)
+{
+    for (int distance = 1; distance < bench->ranks; distance++) {
+        const int to = (bench->rank + distance) % bench->ranks;
+        const int from = (bench->rank - distance + bench->ranks) % bench->ranks;
+        int outgoing = bench->rank, incoming = -1;
+        MPI_Sendrecv(&outgoing, 1, MPI_INT, to, 0, &incoming, 1, MPI_INT, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (incoming != from)
+            bench_fail(bench, "received data are wrong");
+    }
+}
+
 static inline size_t bench_largest(const struct bench *bench)
 {
     size_t largest = 0;

@@ -107,6 +107,6 @@ int main(int argc, char **argv)
     }
     if (!found)
         bench_fail(&bench, "no such --operation; known: barrier, allreduce, bcast, alltoall");
-    MPI_Finalize();
+    bench_finalize(&bench);
     return 0;
 }

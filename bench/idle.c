@@ -37,6 +37,6 @@ int main(int argc, char **argv)
     }
     MPI_Reduce(&percent, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     bench_emit(&bench, "recv", 0, most, "%");
-    MPI_Finalize();
+    bench_finalize(&bench);
     return 0;
 }

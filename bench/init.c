@@ -65,20 +65,10 @@ int main(int argc, char **argv)
     emit_memory(&bench, "rss", "/proc/self/status", "VmRSS:");
     emit_memory(&bench, "pss", "/proc/self/smaps_rollup", "Pss:");
 
-    int *outgoing = calloc((size_t) bench.ranks, sizeof(int)), *incoming = calloc((size_t) bench.ranks, sizeof(int));
-    if (outgoing == NULL || incoming == NULL)
-        bench_fail(&bench, "out of memory");
-    /* Pair by pair, because a collective may route around most pairs. */
-    for (int distance = 1; distance < bench.ranks; distance++) {
-        const int to = (bench.rank + distance) % bench.ranks, from = (bench.rank - distance + bench.ranks) % bench.ranks;
-        MPI_Sendrecv(&outgoing[to], 1, MPI_INT, to, 0, &incoming[from], 1, MPI_INT, from, 0, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
-    }
-    free(outgoing);
-    free(incoming);
+    bench_all_pairs(&bench);
     emit_memory(&bench, "rss_all_pairs", "/proc/self/status", "VmRSS:");
     emit_memory(&bench, "pss_all_pairs", "/proc/self/smaps_rollup", "Pss:");
     emit_memory(&bench, "hwm", "/proc/self/status", "VmHWM:");
-    MPI_Finalize();
+    bench_finalize(&bench);
     return 0;
 }

@@ -47,6 +47,6 @@ int main(int argc, char **argv)
     }
     free(exchange.outgoing);
     free(exchange.incoming);
-    MPI_Finalize();
+    bench_finalize(&bench);
     return 0;
 }

@@ -65,6 +65,6 @@ int main(int argc, char **argv)
 
     free(own);
     free(origin);
-    MPI_Finalize();
+    bench_finalize(&bench);
     return 0;
 }

@@ -50,6 +50,6 @@ int main(int argc, char **argv)
         bench_emit(&bench, "rate", size, WINDOW / one_window, "msg/s");
     }
     free(stream.buffer);
-    MPI_Finalize();
+    bench_finalize(&bench);
     return 0;
 }

@@ -9,9 +9,14 @@ import sys
 import time
 
 from . import launch, machine
+from .plan import EXAMPLES
 
 DISTURBED = 0.05            # of the cores in use
 TOO_DISTURBED = 0.25        # of the runs: then the figures are not worth keeping
+
+# Debian's MPICH 4.0.2 often hangs in MPI_Finalize over TCP (https://github.com/pmodels/mpich/pull/6596 mends it). Between hosts
+# a peer gets this long to end after its last result, and the result counts. Ours has no such excuse.
+PEER_FINALIZE_LIMIT_S = 3
 
 
 class Progress:
@@ -49,8 +54,8 @@ class Measurement:
     """After run(): `runs` has every result, `failures` every job that failed, `disturbances` the share of the cores that
     others took during each run that counts."""
 
-    def __init__(self, mpis, jobs, binaries, cores, repetitions, limit, patience):
-        self._mpis, self._jobs, self._binaries = mpis, jobs, binaries
+    def __init__(self, mpis, jobs, clusters, binaries, cores, repetitions, limit, patience):
+        self._mpis, self._jobs, self._clusters, self._binaries = mpis, jobs, clusters, binaries
         self._cores, self._repetitions, self._limit = cores, repetitions, limit
         self._patience = float(patience)        # seconds left for waiting and for running again
         self._progress = Progress(repetitions * len(jobs))
@@ -88,36 +93,56 @@ class Measurement:
             self._progress.show(title + " (waiting for a quiet machine)")
             self._patience -= time.monotonic() - start
 
+    def _run(self, job, mpi):
+        """The lines of one run and the seconds it took. Without an MPI, any mpiexec starts what runs on hosts."""
+        command = [os.path.join(self._binaries, *([mpi.name] if mpi else []), job.executable), *job.arguments]
+        if job.executable not in EXAMPLES:
+            command += ["--limit", str(self._limit)]
+        if not job.cluster:
+            return launch.run((mpi.launch(job.ranks, self._cores) if mpi else []) + command, self._limit)
+        cluster = self._clusters[job.cluster]
+        starter = mpi or next(mpi for mpi in self._mpis if mpi.between_hosts is not None)
+        command = cluster.launch(starter.launcher, job.hosts) + ["-n", str(job.ranks or len(job.hosts))] + command
+        with cluster.losing(job.loss):
+            return launch.run(command, self._limit, {**starter.between_hosts, **dict(job.environment)},
+                              None if starter.name == "ours" else PEER_FINALIZE_LIMIT_S)
+
+    def _note_failure(self, job, name, repetition, failure):
+        record = {"mpi": name, "job": str(job), "reason": str(failure), "messages": failure.messages}
+        if failure.complete and any(record.items() <= earlier.items() for earlier in self.failures):
+            return      # once is enough
+        self.failures.append({**record, "repetition": repetition})
+        if not failure.complete:
+            self._given_up.add((name, job))
+        self._progress.say(f"{job}, {name}: {failure}"
+                           + ("." if failure.complete else "; it is not tried again in this run."))
+        for message in failure.messages.splitlines()[:5]:
+            self._progress.say("    " + message)
+
     def _turns(self, job, repetition, title):
         """One job, each MPI once: the results, and what others took of the cores during each run."""
         results, shares = [], []
-        for mpi in self._mpis if job.ranks else [None]:
+        for mpi in [mpi for mpi in self._mpis if mpi.runs(job)] if job.ranks else [None]:
             name = mpi.name if mpi else "machine"
             if (name, job) in self._given_up:
                 continue
             self._progress.show(title + (f", {mpi.title}" if mpi else ""))
-            program = os.path.join(self._binaries, *([mpi.name] if mpi else []), job.program)
-            command = (mpi.launch(job.ranks, self._cores) if mpi else []) + [program, *job.arguments]
             usage = machine.Usage()
             try:
-                lines, seconds = launch.run(command, self._limit)
+                lines, seconds = self._run(job, mpi)
             except launch.JobFailure as failure:
                 lines, seconds = failure.results, None
-                self.failures.append({"mpi": name, "job": str(job), "repetition": repetition, "reason": str(failure),
-                                      "messages": failure.messages})
-                self._given_up.add((name, job))
-                self._progress.say(f"{job}, {name}: {failure}; it is not tried again in this run.")
-                for message in failure.messages.splitlines()[:5]:
-                    self._progress.say("    " + message)
+                self._note_failure(job, name, repetition, failure)
             shares.append(usage.foreign_share())
             if job.program == "init" and seconds is not None:
-                lines.append({"bench": "init", "metric": "job", "size": 0, "ranks": job.ranks, "value": seconds * 1e3,
-                              "unit": "ms"})
+                lines.append({"metric": "job", "size": 0, "value": seconds * 1e3, "unit": "ms"})
             for line in lines:
                 if "library" in line and mpi:
                     mpi.library = line["library"]
                 elif "skipped" in line and repetition == 0:
-                    self._progress.say(f"{line['bench']} {line['metric']} skipped: {line['skipped']}.")
+                    self._progress.say(f"{job.program} {line['metric']} skipped: {line['skipped']}.")
                 elif "value" in line:
-                    results.append({"mpi": name, "repetition": repetition, **line, "foreign_share": round(shares[-1], 3)})
+                    metric = line["metric"] + (f", {job.variant}" if job.variant else "")
+                    results.append({"mpi": name, "repetition": repetition, "ranks": job.ranks, **line, "bench": job.program,
+                                    "metric": metric, "foreign_share": round(shares[-1], 3)})
         return results, shares

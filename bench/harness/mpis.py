@@ -10,12 +10,13 @@ class BuildError(Exception):
 
 
 class Mpi:
-    def __init__(self, name, title, compiler, launcher, package):
+    def __init__(self, name, title, compiler, launcher, package, between_hosts=None):
         self.name = name
         self.title = title
         self.compiler = compiler
         self.launcher = launcher
         self.package = package
+        self.between_hosts = between_hosts      # its environment there; None: test/coc/cluster cannot start it
         self.library = None         # what MPI_Get_library_version says, once a program has run
 
     def missing(self):
@@ -25,6 +26,9 @@ class Mpi:
     def launch(self, ranks, cores):
         """The command line, up to the program, that starts `ranks` ranks. No binding is asked of any MPI."""
         return [self.launcher, "-n", str(ranks)]
+
+    def runs(self, job):
+        return (self.name == "ours" or not job.ours_only) and (not job.cluster or self.between_hosts is not None)
 
     def version(self):
         """Version and device, without the paths of the machine it was built on."""
@@ -47,18 +51,19 @@ class OpenMpi(Mpi):
 
 
 def ours(prefix):
-    return Mpi("ours", "MPICH-Composite", os.path.join(prefix, "bin", "mpicc"), os.path.join(prefix, "bin", "mpiexec"), None)
+    return Mpi("ours", "MPICH-Composite", os.path.join(prefix, "bin", "mpicc"), os.path.join(prefix, "bin", "mpiexec"), None,
+               {})
 
 
 def peers():
-    return [Mpi("mpich", "Debian's MPICH", "mpicc.mpich", "mpiexec.mpich", "mpich and libmpich-dev"),
+    return [Mpi("mpich", "Debian's MPICH", "mpicc.mpich", "mpiexec.mpich", "mpich and libmpich-dev", {"UCX_TLS": "tcp,self"}),
             OpenMpi("openmpi", "Debian's Open MPI", "mpicc.openmpi", "mpiexec.openmpi", "openmpi-bin and libopenmpi-dev")]
 
 
 def compile_program(command, source, target):
     """Always compiles: it takes a fraction of a second, and an MPI reinstalled under the same name must not go unnoticed."""
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    full = command + ["-O2", "-o", target, source]
+    full = command + ["-O2", "-o", target, source, "-lm"]
     try:
         result = subprocess.run(full, capture_output=True, text=True, timeout=120)
     except OSError as error:

@@ -1,6 +1,8 @@
-/* Starts, adds the ranks up, ends. */
+/* Usage: hello [SECONDS]
+ * Starts, adds the ranks up, ends. The last rank computes for so long before it calls MPI again. */
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 int main(int argc, char **argv)
 {
@@ -9,6 +11,9 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    double end = MPI_Wtime() + (argc > 1 && rank == ranks - 1 ? atof(argv[1]) : 0);
+    while (MPI_Wtime() < end) {
+    }
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
         printf("hello: %d ranks, sum %d\n", ranks, sum);

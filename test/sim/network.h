@@ -138,7 +138,7 @@ class Network {
 
     void on_arrival(Arrive arrive) { arrive_ = std::move(arrive); }
     void on_refusal(Refuse refuse) { refuse_ = std::move(refuse); }
-    // Sees every datagram that a process sends.
+    // Sees every datagram that a process sends to an address that leads somewhere.
     void watch(std::function<void(unsigned from, const Packet &)> watcher) { watcher_ = std::move(watcher); }
     // In this network packets go from lower to higher process numbers, but never back.
     void make_one_way(unsigned net) { one_way_ = static_cast<int>(net); }
@@ -161,7 +161,7 @@ class Network {
             auto first = all.begin() + static_cast<std::ptrdiff_t>(start);
             Packet packet{{first, first + static_cast<std::ptrdiff_t>(size)}, address_of(from, net), transmission.to};
             ++counters_.sent;
-            if (watcher_)
+            if (watcher_ && somewhere)
                 watcher_(from, packet);
             trace("sends", from, packet);
             if (!somewhere)
@@ -249,7 +249,7 @@ class Network {
             trace("arrives", packet.from.ip[15], packet);
             if (gone_[to] == Gone::no)
                 return arrive_(to, std::move(packet));
-            if (gone_[to] == Gone::process && refuse_ && packet.from.ip[12] == 10)
+            if (gone_[to] == Gone::process && refuse_ && packet.from.ip[12] == 10 && packet.to.ip[15] == to)
                 agenda_.plan(agenda_.now() + path(to, packet.from.ip[15]).delay, [this, from = packet.from.ip[15], address = packet.to] { refuse_(from, address); });
         });
     }

@@ -206,7 +206,9 @@ class Scenario {
                 return;
             auto to = static_cast<unsigned>(random_.below(count_));
             Packet intruder = recorded_.empty() || random_.one_in(4) ? noise() : recorded_[random_.below(recorded_.size())];
-            switch (random_.below(4)) {
+            // Recorded packets of a dead one would be signs of life.
+            bool of_the_dead = victim_ != nobody && world_.now() >= died_ && intruder.from.ip[15] == victim_;
+            switch (of_the_dead ? 1 : random_.below(4)) {
                 case 0:  // as it is, to whom it was sent, once more
                     if (intruder.to.ip[12] == 10)
                         to = intruder.to.ip[15];
@@ -250,9 +252,11 @@ class Scenario {
         died_ = world_.now() + Time(random_.below(random_.one_in(2) ? 1'000'000 : 50'000'000));
         world_.agenda().plan(died_, [this, host] {
             world_.kill(victim_, host);
-            for (unsigned i = 0; i < count_; ++i)
-                if (i != victim_)
-                    world_[i].inbox().excuse(victim_);
+            for (unsigned i = 0; i < count_; ++i) {
+                world_[i].inbox().excuse(victim_);
+                if (Outbox *outbox = world_[i].outbox_to(victim_))
+                    outbox->excuse();
+            }
         });
     }
 

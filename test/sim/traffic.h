@@ -212,11 +212,12 @@ class Outbox {
     // Only so many messages may be sent as yet.
     void allow(std::size_t count) { allowed_ = count; }
     std::size_t allowed() const { return allowed_; }
-    void give_up() { given_up_ = true; }
+    // Its peer is gone: nothing more will be allowed.
+    void excuse() { excused_ = true; }
 
     unsigned to() const { return to_; }
     udp::Peer *peer() const { return peer_; }
-    bool done() const { return given_up_ || number_ == stream_.size(); }
+    bool done() const { return given_up_ || number_ == (excused_ ? std::min(allowed_, stream_.size()) : stream_.size()); }
     bool given_up() const { return given_up_; }
     std::size_t sent() const { return number_; }
 
@@ -311,7 +312,7 @@ class Outbox {
     std::size_t allowed_;
     Trouble &trouble_;
     std::size_t number_ = 0;
-    bool prepared_ = false, in_step_ = false, given_up_ = false;
+    bool prepared_ = false, in_step_ = false, given_up_ = false, excused_ = false;
     Status status_ = Status::ok;
     Message message_;
     SendProgress progress_;

@@ -274,7 +274,7 @@ void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time n
             ++counters_.alien;
             return;
         }
-        open(peer, peer->welcome_address, now);
+        open(peer, from, now);
     }
     heard(peer, now);
     switch (header.kind()) {

@@ -1,0 +1,42 @@
+/* Usage: survive recv|send|barrier
+ * With MPI_ERRORS_RETURN, ranks talk to the last one, which is going to vanish. Every other rank must get an MPI error from the call
+ * it is in, prints it, and leaves. */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    int rank, ranks, error = MPI_SUCCESS, message = 0, length;
+    char text[MPI_MAX_ERROR_STRING], name[MPI_MAX_PROCESSOR_NAME];
+    const char *how = argc > 1 ? argv[1] : "recv";
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Get_processor_name(name, &length);
+    int last = ranks - 1;
+    /* So that everybody has talked to the last one. */
+    int all[64];
+    MPI_Allgather(&rank, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
+    for (int other = 0; other < ranks; other++)
+        MPI_Sendrecv(&rank, 1, MPI_INT, other, 2, &message, 1, MPI_INT, other, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    printf("started %d on %s\n", (int) getpid(), name);
+    fflush(stdout);
+    while (error == MPI_SUCCESS) {
+        if (rank == last)
+            pause();
+        else if (strcmp(how, "recv") == 0)
+            error = MPI_Recv(&message, 1, MPI_INT, last, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        else if (strcmp(how, "send") == 0)
+            error = MPI_Ssend(&message, 1, MPI_INT, last, 1, MPI_COMM_WORLD);
+        else
+            error = MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_Error_string(error, text, &length);
+    printf("rank %d got an MPI error: %s\n", rank, text);
+    fflush(stdout);
+    _exit(3);
+}
