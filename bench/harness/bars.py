@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 
-from .plan import COLLECTIVES
+from .plan import COLLECTIVES, CROWD, LARGE, loss_variant
 from .text import number, size_text
 
 COLLECTIVE_SIZES = {"barrier": 0, "allreduce": 8, "bcast": 65536, "alltoall": 4096}
@@ -42,6 +42,35 @@ def _against_better_peer(summary, key, what, rule, holds, command):
     return _judge(summary, bar, key, summary.ratio("ours", better, key), summary.ratio_range("ours", better, key), holds)
 
 
+def _ratio_bar(summary, what, against, rule, holds, key, other, other_key=None):
+    """Ours against one other, or against itself elsewhere."""
+    bar = Bar(what, against, rule, f"bench/run --only {','.join(dict.fromkeys([key[0], (other_key or key)[0]]))}")
+    return _judge(summary, bar, key, summary.ratio("ours", other, key, other_key),
+                  summary.ratio_range("ours", other, key, other_key), holds)
+
+
+def _network_bars(summary):
+    small, large = ("net_pingpong", "latency", 8, 2), ("net_pingpong", "bandwidth", LARGE, 2)
+    crowd, pair = ("net_alltoone", "rate", 1024, CROWD), ("net_alltoone", "rate", 1024, 2)
+    lossy, lossless = [("net_loss", f"bandwidth, {loss_variant(loss)}", LARGE, 2) for loss in (1, 0)]
+    sockets = ("net_sockets", "udp", 0, CROWD)
+    return [
+        _ratio_bar(summary, "8 B one-way time between hosts: ours/raw UDP", "raw UDP", "<= 1.3", lambda ratio: ratio <= 1.3,
+                   small, "machine", ("net_limits", "udp", 8, 0)),
+        _ratio_bar(summary, "8 B one-way time between hosts: ours/mpich", "mpich (TCP)", "<= 0.8", lambda ratio: ratio <= 0.8,
+                   small, "mpich"),
+        _ratio_bar(summary, "2 MB bandwidth between hosts: ours/mpich", "mpich (TCP)", ">= 1.0", lambda ratio: ratio >= 1.0,
+                   large, "mpich"),
+        _ratio_bar(summary, f"1 KB all-to-one rate, {CROWD} ranks on 4 hosts: ours/one pair", "ours, one pair", ">= 0.5",
+                   lambda ratio: ratio >= 0.5, crowd, "ours", pair),
+        _ratio_bar(summary, "2 MB bandwidth at 1 % loss: ours/lossless", "ours, lossless", ">= 0.5",
+                   lambda ratio: ratio >= 0.5, lossy, "ours", lossless),
+        _judge(summary, Bar(f"UDP sockets of a process, {CROWD} ranks on 4 hosts", "one socket", "= 1",
+                            "bench/run --only net_sockets"), sockets, summary.value("ours", sockets),
+               summary.range("ours", sockets), lambda count: count == 1),
+    ]
+
+
 def judge(summary):
     bars = [_against_better_peer(summary, ("pingpong", "latency", 8, 2), "8 B one-way time: ours/better", "<= 1.5",
                                  lambda ratio: ratio <= 1.5, "bench/run --only pingpong")]
@@ -63,7 +92,7 @@ def judge(summary):
     key = ("idle", "recv", 0, 2)
     bars.append(_judge(summary, Bar("rank blocked in MPI_Recv: % of a core", "one core", "< 2", "bench/run --only idle"), key,
                        summary.value("ours", key), summary.range("ours", key), lambda percent: percent < 2))
-    return bars
+    return bars + _network_bars(summary)
 
 
 def as_json(bars):

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 
 MAKE_LIMIT_S = 120
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -56,7 +57,10 @@ class Cluster:
 
     def __exit__(self, *_):
         with _deaf():
-            _call(self._command + ["down"])
+            try:
+                _call(self._command + ["down"])
+            except ClusterError as error:       # the results are worth more
+                print(f"A cluster is left behind: {error}.", file=sys.stderr)
 
     def launch(self, launcher, hosts):
         """The command line, up to the number of ranks, that starts ranks on these hosts, one on each in turn."""

@@ -215,21 +215,24 @@ def all_plots(summary, mpis, machine, repetitions):
                 found[mpi] = (name, sorted(points))
         return found
 
-    def limit(title, metric, within=None):
-        points = sorted((key[2], summary.value("machine", key)) for key in summary.keys("limits", metric))
+    def limit(title, metric, within=None, bench="limits"):
+        points = sorted((key[2], summary.value("machine", key)) for key in summary.keys(bench, metric))
         if within:
             points = [point for point in points if within[0] <= point[0] <= within[1]]
         return [(title, points)] if points else []
 
     plots = {}
-    latency = series("pingpong", "latency")
-    if latency:
-        plots["latency.svg"] = by_size("One-way time, 2 ranks (lower is better)", setting, "microseconds", latency,
-                                       limit("core-to-core flag", "flag"))
-    bandwidth = series("pingpong", "bandwidth")
-    if bandwidth:
-        plots["bandwidth.svg"] = by_size("Ping-pong bandwidth, 2 ranks (higher is better)", setting, "GB/s", bandwidth,
-                                         limit("one CMA call", "cma", (1024, 4 << 20)))
+    for prefix, where, latency_limit, bandwidth_limit in (
+            ("", "2 ranks", limit("core-to-core flag", "flag"), limit("one CMA call", "cma", (1024, 4 << 20))),
+            ("net_", "2 ranks on 2 hosts", limit("raw UDP", "udp", bench="net_limits"),
+             limit("raw UDP stream", "stream", bench="net_limits"))):
+        latency, bandwidth = series(f"{prefix}pingpong", "latency"), series(f"{prefix}pingpong", "bandwidth")
+        if latency:
+            plots[f"{prefix}latency.svg"] = by_size(f"One-way time, {where} (lower is better)", setting, "microseconds", latency,
+                                                    latency_limit)
+        if bandwidth:
+            plots[f"{prefix}bandwidth.svg"] = by_size(f"Ping-pong bandwidth, {where} (higher is better)", setting, "GB/s",
+                                                      bandwidth, bandwidth_limit)
     groups = []
     for ranks in sorted({key[3] for key in summary.keys("coll")}):
         inside = []

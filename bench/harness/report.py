@@ -1,10 +1,11 @@
 """The table on the terminal, and bench/results.md. In both every figure is a ratio first; the times and rates that it comes
 from stand beside it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import bars as bars_module
 from .measure import DISTURBED
+from .plan import APPLICATION_RANKS, APPLICATION_SIZES, CROWD, LARGE, RECOVERIES, loss_variant
 from .text import markdown_table, number, plain_table, quantity, size_text
 
 INIT_NAMES = {"init": "MPI_Init", "job": "whole job", "rss": "RSS after MPI_Init", "pss": "PSS after MPI_Init",
@@ -19,6 +20,8 @@ class Section:
     label: object           # what the first column says
     note: str = ""
     order: object = None    # sorts the keys; None: as measured
+    between_hosts: bool = False
+    baseline: tuple = ()    # a name, and a function from a key to the key it is also compared with
 
 
 def _size(key):
@@ -33,6 +36,55 @@ def _put_wanted(kind):
     """Time for short puts, bandwidth for long ones: one says what the other says."""
     return lambda key: (key[1] == f"latency_{kind}" and key[2] < 65536) or (key[1] == f"bandwidth_{kind}" and key[2] >= 65536)
 
+
+def _variant(key):
+    """What follows the name of the metric."""
+    return key[1].split(", ", 1)[1]
+
+
+def _with_variant(key, variant):
+    return (key[0], f"{key[1].split(', ')[0]}, {variant}", key[2], key[3])
+
+
+def _ranks(key):
+    return f"{key[3]} rank" + ("s" if key[3] > 1 else "")
+
+
+def _on_ranks(ranks):
+    return lambda key: (*key[:3], ranks)
+
+
+# Between hosts. The MPIs of these sections are those with an environment for it.
+NETWORK_SECTIONS = [
+    Section("Between hosts: one-way time", "net_pingpong", lambda key: key[1] == "latency", _size,
+            "One rank on each of two hosts, `ours` over UDP, `mpich` over TCP (`UCX_TLS=tcp,self`). Hosts are network "
+            "namespaces joined by a bridge (`test/coc/cluster`, `test/coc/four-hosts`)."),
+    Section("Between hosts: bandwidth", "net_pingpong", lambda key: key[1] == "bandwidth" and key[2] >= 4096, _size,
+            "Message size over the one-way time of the same ping-pong. The kernel may hand over 64 KB at once, as with a network "
+            "card that cuts messages up."),
+    Section("Between hosts: all to one", "net_alltoone", lambda key: True, lambda key: f"{size_text(key[2])}, {_ranks(key)}",
+            f"Messages a second at rank 0, to which all others send blocks of 64. 2 ranks are on two hosts; {CROWD} are on "
+            "four, so that the others of rank 0's host come over shared memory.",
+            baseline=("one pair", _on_ranks(2))),
+    Section("Between hosts: loss", "net_loss", lambda key: key[1].startswith("bandwidth"),
+            lambda key: f"{_size(key)}, {_variant(key)}",
+            "Bandwidth of a ping-pong when packets are lost, each by itself: here the kernel may not hand over more than a "
+            "packet at once (`test/coc/lossy-hosts`), which slows everything.",
+            baseline=("lossless", lambda key: _with_variant(key, loss_variant(0)))),
+    Section("Between hosts: ways of recovery", "net_recovery", lambda key: key[1].startswith("bandwidth"),
+            lambda key: f"{_size(key)}, {_variant(key)}",
+            "The same, with `MPIR_CVAR_CH4_COMPOSITE_UDP_RECOVERY` set.",
+            baseline=(RECOVERIES[0], lambda key: _with_variant(key, f"{_variant(key).split(', ')[0]}, {RECOVERIES[0]}"))),
+    Section("Between hosts: sockets", "net_sockets", lambda key: True, lambda key: f"{key[1].upper()}, {_ranks(key)}",
+            "The most that any rank has open when all pairs have talked."),
+    Section("Between hosts: SOR", "net_sor", lambda key: True, _ranks,
+            f"Time of `examples/sor.c` with {APPLICATION_SIZES['sor']} points: neighbours exchange rows.",
+            baseline=("one rank", _on_ranks(1))),
+    Section("Between hosts: Othello", "net_othello", lambda key: True, _ranks,
+            f"Time of `examples/othello.c` to depth {APPLICATION_SIZES['othello']}: rank 0 hands out positions, so 2 ranks are not "
+            "faster than one.",
+            baseline=("one rank", _on_ranks(1))),
+]
 
 SECTIONS = [
     Section("One-way time", "pingpong", lambda key: key[1] == "latency", _size, "Ping-pong between two ranks."),
@@ -51,13 +103,15 @@ SECTIONS = [
             "MPI_Init in the slowest rank; the whole job is mpiexec from start to end; memory is the mean over the ranks.",
             lambda key: (key[3], list(INIT_NAMES).index(key[1]))),
     Section("A rank blocked in MPI_Recv", "idle", lambda key: True, lambda key: "share of a core"),
-]
+] + [replace(section, between_hosts=True) for section in NETWORK_SECTIONS]
 
 
 def _columns(summary, mpis):
     """(heading, function of a key) for each ratio."""
     names = [mpi.name for mpi in mpis]
     peers = [name for name in names if name != "ours"]
+    if not peers:
+        return []
     if "ours" not in names:
         return [(f"{peers[0]}/{peers[1]}", lambda key: summary.ratio(peers[0], peers[1], key))] if len(peers) == 2 else []
     columns = [(f"ours/{peer}", lambda key, peer=peer: summary.ratio("ours", peer, key)) for peer in peers]
@@ -70,7 +124,13 @@ def _section_rows(summary, mpis, section):
     keys = [key for key in summary.keys(section.program) if section.wanted(key)]
     if section.order:
         keys.sort(key=section.order)
+    if section.between_hosts:
+        mpis = [mpi for mpi in mpis if any(summary.value(mpi.name, key) is not None for key in keys)]
     columns = _columns(summary, mpis)
+    if section.baseline:
+        name, baseline_of = section.baseline
+        columns += [(f"{mpi.name}/{name}", lambda key, mpi=mpi: summary.ratio(mpi.name, mpi.name, key, baseline_of(key)))
+                    for mpi in mpis]
     rows = [[section.label(key)] + [number(ratio(key)) for _, ratio in columns]
             + [quantity(summary.value(mpi.name, key), summary.units[key]) for mpi in mpis] for key in keys]
     headings = [""] + [heading for heading, _ in columns] + [mpi.name for mpi in mpis]
@@ -79,6 +139,10 @@ def _section_rows(summary, mpis, section):
         better = "latency: lower is better; bandwidth: higher is better"
     return headings, rows, better
 
+
+PLOTS = (("One-way time", "latency"), ("Bandwidth", "bandwidth"), ("Collectives", "collectives"),
+         ("Between hosts: one-way time", "net_latency"), ("Between hosts: bandwidth", "net_bandwidth"))
+CALL = 44 * 1448        # bytes that a raw UDP stream gives the kernel at once
 
 LIMIT_ROWS = [
     # (title, what the MPIs do, what the machine does)
@@ -89,6 +153,10 @@ LIMIT_ROWS = [
     ("1 MB bandwidth / memcpy", ("pingpong", "bandwidth", 1 << 20, 2), ("limits", "memcpy", 1 << 20, 0)),
     ("4 MB bandwidth / memcpy", ("pingpong", "bandwidth", 4 << 20, 2), ("limits", "memcpy", 4 << 20, 0)),
     ("8 ranks' barrier / hand-off between two processes of a core", ("coll", "barrier", 0, 8), ("limits", "handoff", 8, 0)),
+    ("8 B one-way time between hosts / raw UDP", ("net_pingpong", "latency", 8, 2), ("net_limits", "udp", 8, 0)),
+    ("2 MB bandwidth between hosts / raw UDP stream", ("net_pingpong", "bandwidth", LARGE, 2), ("net_limits", "stream", CALL, 0)),
+    ("2 MB bandwidth between hosts, single packets / raw UDP stream",
+     ("net_loss", f"bandwidth, {loss_variant(0)}", LARGE, 2), ("net_limits", "stream, packets", CALL, 0)),
 ]
 
 
@@ -115,14 +183,38 @@ def _socket_sentence(summary):
     return f"8 B one-way over loopback sockets, in core-to-core flags: {'; '.join(parts)}." if parts else ""
 
 
+def _paper_lines(summary):
+    """The measurements of the paper that PM(UDP) starts from, beside ours. It prints its times as graphs only."""
+    def against_tcp(program, metric, size, ranks):
+        return number(summary.ratio("ours", "mpich", (program, metric, size, ranks)))
+
+    def applications(program):
+        return ", ".join(f"{against_tcp(program, 'time', 0, ranks)} ({_ranks((0, 0, 0, ranks))})" for ranks in APPLICATION_RANKS[1:])
+
+    ours, mpich = (summary.value(name, ("net_sockets", metric, 0, CROWD)) for name, metric in (("ours", "udp"), ("mpich", "tcp")))
+    order = "slower than TCP with a connection for every pair, faster than TCP over a {}"
+    rows = [
+        ["ping-pong, UDP/TCP", "about 1.1", against_tcp("net_pingpong", "latency", 8, 2) + " (8 B)"],
+        ["Othello, UDP/TCP", order.format("torus, a ring, a tree and a chain, in this order"), applications("net_othello")],
+        ["SOR, UDP/TCP", order.format("ring, a torus, a tree and a chain, in this order"), applications("net_sor")],
+        ["sockets of a process, UDP and TCP", "2 and 59 (60 processes)", f"{number(ours)} and {number(mpich)} ({CROWD} ranks)"],
+    ]
+    return ["## Between hosts: beside the paper", "", "`bench/run --only net_pingpong,net_sockets,net_sor,net_othello`", "",
+            "T. Tezuka, T. Sueyoshi, I. Arita: *Implementation and Evaluation of a UDP-based Communication Protocol for DSE*, "
+            "where UDP first replaced TCP for these two applications. **Its figures are its own**: SPARCstation 20 and 10 Mbit/s "
+            "Ethernet for the ping-pong, FreeBSD and 1 to 8 processes for the applications, whose times it shows as graphs "
+            "and not as numbers. UDP is its protocol or ours, TCP is its older one or `mpich`; below 1, UDP is faster.", "",
+            markdown_table(["", "the paper", "here"], rows, (0, 1, 2)), ""]
+
+
 def terminal(summary, mpis, bars):
     parts = []
     for section in SECTIONS:
         headings, rows, better = _section_rows(summary, mpis, section)
         if rows:
             parts.append(f"{section.title} ({better})\n" + plain_table(headings, rows))
-    limits = [[f"{key[1]}{' ' + size_text(key[2]) if key[2] else ''}", quantity(summary.value("machine", key), summary.units[key])]
-              for key in summary.keys("limits")]
+    limits = [[f"{'between hosts: ' if key[0] == 'net_limits' else ''}{key[1]}{' ' + size_text(key[2]) if key[2] else ''}", quantity(summary.value("machine", key), summary.units[key])]
+              for key in summary.keys("limits") + summary.keys("net_limits")]
     if limits:
         parts.append("The machine without MPI\n" + plain_table(["", "value"], limits))
     if bars:
@@ -155,12 +247,13 @@ def markdown(summary, mpis, bars, machine, repetitions, failures, plots):
         lines += [f"## {section.title}", "", f"`bench/run --only {section.program}`", "",
                   (section.note + " " if section.note else "") + better[0].upper() + better[1:] + ".", "",
                   markdown_table(headings, rows), ""]
-        for title, plot in (("One-way time", "latency"), ("Bandwidth", "bandwidth"), ("Collectives", "collectives")):
+        for title, plot in PLOTS:
             if section.title == title and plot + ".svg" in plots:
                 lines += [f"![{title}]({plots[plot + '.svg']})", ""]
+    lines += _paper_lines(summary)
     headings, rows = _limit_rows(summary, mpis)
     if rows:
-        lines += ["## Against the machine", "", "`bench/run --only limits,pingpong,coll`", "",
+        lines += ["## Against the machine", "", "`bench/run --only limits,pingpong,coll,net_limits,net_pingpong,net_loss`", "",
                   "What the machine does without MPI (`bench/limits.cc`) is 1. Two cores can copy together, so a bandwidth "
                   "above one CMA call is possible.", "", markdown_table(headings, rows), "", _socket_sentence(summary), ""]
     if failures:

@@ -41,13 +41,14 @@ class Summary:
         best = max if self.higher_is_better(key) else min
         return best(there, key=lambda peer: self.value(peer, key))
 
-    def ratio(self, mpi, other, key):
-        above, below = self.value(mpi, key), self.value(other, key)
+    def ratio(self, mpi, other, key, other_key=None):
+        """Of the same key unless there is another for the other."""
+        above, below = self.value(mpi, key), self.value(other, other_key or key)
         return above / below if above is not None and below else None
 
-    def ratio_range(self, mpi, other, key):
+    def ratio_range(self, mpi, other, key, other_key=None):
         """The ratios of the single repetitions, in which both ran one after the other: least and greatest."""
-        above, below = self._values.get((mpi, key), {}), self._values.get((other, key), {})
+        above, below = self._values.get((mpi, key), {}), self._values.get((other, other_key or key), {})
         ratios = [above[i] / below[i] for i in above if below.get(i)]
         return (min(ratios), max(ratios)) if ratios else None
 

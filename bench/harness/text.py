@@ -37,6 +37,8 @@ def quantity(value, unit):
         return f"{number(value / 1e6)} M/s"
     if unit == "KiB":
         return f"{number(value / 1024)} MiB"
+    if unit == "sockets":
+        return f"{value:.0f}"
     return f"{number(value)} {unit}"
 
 

@@ -75,6 +75,14 @@ class Process {
         outboxes_.push_back(std::make_unique<Outbox>(*endpoint_, connect(other), number_, other.number(), std::move(stream), trouble_));
         return *outboxes_.back();
     }
+    // With the outbox to that process.
+    void disconnect(unsigned other)
+    {
+        udp::Peer *peer = outbox_to(other)->peer();
+        std::erase_if(outboxes_, [&](const auto &outbox) { return outbox->to() == other; });
+        endpoint_->disconnect(peer);
+        wake_at(agenda_.now());
+    }
     Outbox *outbox_to(unsigned other)
     {
         for (auto &outbox : outboxes_)
@@ -189,20 +197,18 @@ class Process {
         std::size_t received = 0;
         while (!buffer_.empty() && received < habits_.batch)
             received += receive(now);
+        bool for_something = received > 0 || !refused_.empty();
         for (const udp::Address &to : std::exchange(refused_, {}))
             endpoint_->on_refused(to, now);
         if (endpoint_->next_deadline() <= now)
             endpoint_->on_timer(now);
-        count_idle_poll(received > 0, now);
-        bool drained;
-        bool progress;
-        do {
-            progress = false;
-            for (auto &outbox : outboxes_)
-                while (outbox->step(now))
-                    progress = true;
-            drained = transmit(now);
-        } while (progress && drained);
+        count_poll(for_something, now);
+        bool drained = send_and_transmit(now);
+        if (drained && habits_.stalls != 0 && endpoint_->next_deadline() <= now) {
+            // It passed while the socket took nothing.
+            endpoint_->on_timer(now);
+            drained = send_and_transmit(now);
+        }
         check_memory();
         if (endpoint_->failure() && failed_at_ == never)
             failed_at_ = now;
@@ -286,6 +292,20 @@ class Process {
     }
 
     // True when there is nothing more to send.
+    bool send_and_transmit(Time now)
+    {
+        while (true) {
+            bool progress = false;
+            for (auto &outbox : outboxes_)
+                while (outbox->step(now))
+                    progress = true;
+            if (!transmit(now))
+                return false;
+            if (!progress)
+                return true;
+        }
+    }
+
     bool transmit(Time now)
     {
         while (true) {
@@ -366,14 +386,14 @@ class Process {
     }
 
     // Polls for which nothing has arrived, in one millisecond.
-    void count_idle_poll(bool received, Time now)
+    void count_poll(bool for_something, Time now)
     {
         auto millisecond = std::chrono::duration_cast<std::chrono::milliseconds>(now);
         if (millisecond != this_millisecond_) {
             this_millisecond_ = millisecond;
             idle_polls_ = 0;
         }
-        if (!received && habits_.stalls == 0 && ++idle_polls_ > 100)
+        if (!for_something && habits_.stalls == 0 && ++idle_polls_ > 100)
             trouble_("process " + std::to_string(number_) + " wakes for nothing more than 100 times in a millisecond");
     }
 

@@ -135,11 +135,14 @@ class Scenario {
                 habits.computes_for = habits.computes == 50 ? 200ms : 3ms;
             }
             habits.stalls = random_.one_in(6) ? 500 : 0;
+            auto insert = [&](const udp::Address &address) {
+                auto place = static_cast<std::ptrdiff_t>(random_.below(habits.addresses.size() + 1));
+                habits.addresses.insert(habits.addresses.begin() + place, address);
+            };
             for (unsigned net = 0; net < networks_; ++net)
-                habits.addresses.push_back(address_of(i, net));
+                insert(address_of(i, net));
             for (std::uint64_t dead = random_.one_in(2) ? 0 : random_.between(1, 3); dead > 0; --dead)
-                habits.addresses.insert(habits.addresses.begin() + static_cast<std::ptrdiff_t>(random_.below(habits.addresses.size() + 1)),
-                                        address_of_nobody(i, static_cast<unsigned>(dead)));
+                insert(address_of_nobody(i, static_cast<unsigned>(dead)));
             world_.add(habits);
         }
     }

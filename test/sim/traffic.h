@@ -212,6 +212,8 @@ class Outbox {
     // Only so many messages may be sent as yet.
     void allow(std::size_t count) { allowed_ = count; }
     std::size_t allowed() const { return allowed_; }
+    // These were sent before, by another outbox.
+    void skip(std::size_t count) { number_ += count; }
     // Its peer is gone: nothing more will be allowed.
     void excuse() { excused_ = true; }
 

@@ -11,6 +11,7 @@ using namespace std::chrono_literals;
 constexpr Time first_hello_interval = 20ms;
 constexpr Time longest_hello_interval = 1s;
 constexpr unsigned least_hellos = 4;
+constexpr std::size_t welcomes_limit = 16;  // that wait to be sent to one peer
 constexpr unsigned size_rounds = 2;
 constexpr Time size_round_length = 20ms;
 constexpr unsigned refusals_believed = 3;
@@ -86,6 +87,8 @@ void Endpoint::remove(Peer *peer)
 {
     if (last_heard_ == peer)
         last_heard_ = nullptr;
+    if (peer->scheduled != never)
+        timers_.erase({peer->scheduled, peer->number});
     std::uint32_t place = place_of(peer->number);
     table_[place].reset();
     free_.push_back(place);
@@ -215,7 +218,7 @@ Status Endpoint::send(Peer *peer, const Message &message, SendProgress *progress
         return Status::again;
     }
     Status status = outgoing_of(peer).accept(message, progress, peer->packet_size);
-    if (message.payload.size > peer->packet_size && peer->size_rounds == 0)
+    if (message.payload.size > peer->packet_size && peer->size_rounds == 0 && peer->outgoing->unanswered() == 0)
         on_size_timer(peer, now);
     want(peer);
     return status;
@@ -357,9 +360,10 @@ void Endpoint::on_hello(const Datagram &datagram, const Address &from, Time now)
     }
     if (peer->state == PairState::left)
         return;
-    peer->welcome_candidate = static_cast<std::uint32_t>(header.offset >> 32);
-    peer->welcome_address = from;
-    peer->owes_welcome = true;
+    // Each gets its answer: which way back works is not known here.
+    Peer::Welcome welcome{static_cast<std::uint32_t>(header.offset >> 32), from};
+    if (peer->owed_welcomes.size() < welcomes_limit && std::ranges::find(peer->owed_welcomes, welcome) == peer->owed_welcomes.end())
+        peer->owed_welcomes.push_back(welcome);
     heard(peer, now);
     want(peer);
     schedule(peer);
@@ -448,18 +452,17 @@ void Endpoint::schedule(Peer *peer)
     Time time = deadline(peer);
     if (time >= peer->scheduled)
         return;
+    if (peer->scheduled != never)
+        timers_.erase({peer->scheduled, peer->number});
     peer->scheduled = time;
-    timers_.push({time, peer->number});
+    timers_.emplace(time, peer->number);
 }
 
 void Endpoint::on_timer(Time now)
 {
-    while (!timers_.empty() && timers_.top().time <= now) {
-        Timer timer = timers_.top();
-        timers_.pop();
-        Peer *peer = find(timer.number);
-        if (peer == nullptr || peer->scheduled != timer.time)
-            continue;
+    while (next_deadline() <= now) {
+        Peer *peer = find(timers_.begin()->second);
+        timers_.erase(timers_.begin());
         peer->scheduled = never;
         if (now >= peer->hello_at)
             on_hello_timer(peer, now);
@@ -470,8 +473,10 @@ void Endpoint::on_timer(Time now)
         if (peer->state == PairState::open) {
             if (peer->outgoing != nullptr) {
                 peer->outgoing->on_timer(now);
-                if (peer->outgoing->unanswered() >= unanswered_before_narrow)
+                if (peer->outgoing->unanswered() >= unanswered_before_narrow && peer->packet_size > settings_.packet_sizes.front()) {
                     peer->packet_size = settings_.packet_sizes.front();
+                    peer->size_rounds = 0;  // when it answers again, we try again: it may only have computed
+                }
             }
             want(peer);
         }
@@ -601,16 +606,17 @@ bool Endpoint::transmit_greeting(Peer *peer, Transmission *transmission)
     header.window = static_cast<std::uint16_t>(std::min<std::size_t>(share_.share() / window_unit, 0xffff));
     header.sequence = peer->first_sequence;
     header.fragment = peer->incarnation;
-    if (peer->owes_welcome) {
-        peer->owes_welcome = false;
+    if (!peer->owed_welcomes.empty()) {
+        Peer::Welcome welcome = peer->owed_welcomes.back();
+        peer->owed_welcomes.pop_back();
         header.to = peer->its_number;
-        header.offset = std::uint64_t{peer->welcome_candidate} << 32 | peer->number;
+        header.offset = std::uint64_t{welcome.candidate} << 32 | peer->number;
         transmission->control.assign(sizeof header, std::byte{0});
-        transmit_one(peer, transmission, Kind::welcome, header, peer->welcome_address);
+        transmit_one(peer, transmission, Kind::welcome, header, welcome.to);
         return true;
     }
     if (peer->owed_hellos > 0) {
-        std::size_t candidate = --peer->owed_hellos;
+        std::size_t candidate = peer->card.addresses.size() - peer->owed_hellos--;
         header.offset = std::uint64_t{candidate} << 32 | peer->number;
         transmission->control.assign(sizeof header + Card::max_size, std::byte{0});
         std::size_t size = card_.write(transmission->control.data() + sizeof header);
@@ -695,7 +701,7 @@ bool Endpoint::transmit_data(Peer *peer, Transmission *transmission, Time now)
     if (transmission->pieces.empty())
         return false;
     transmission->to = peer->address;
-    transmission->may_fragment = outgoing.unanswered() >= unanswered_before_narrow;
+    transmission->may_fragment = outgoing.unanswered() >= unanswered_before_narrow || transmission->segment > peer->packet_size;
     return true;
 }
 

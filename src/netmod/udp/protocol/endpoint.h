@@ -17,12 +17,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
-#include <queue>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -62,12 +62,16 @@ struct Peer {
     std::size_t packet_size = 0;
 
     // To send when there is room, besides what the halves have.
-    bool owes_welcome = false, owes_alive = false, asks_alive = false, owes_bye = false;
+    bool owes_alive = false, asks_alive = false, owes_bye = false;
     std::uint8_t owed_hellos = 0;       // of this round
     std::uint8_t owed_size_probes = 0;  // a bit for each size
     std::uint32_t owed_size_answer = 0;
-    std::uint32_t welcome_candidate = 0;  // what the hello said
-    Address welcome_address;
+    struct Welcome {
+        std::uint32_t candidate;  // what the hello said
+        Address to;
+        bool operator==(const Welcome &) const = default;
+    };
+    std::vector<Welcome> owed_welcomes;
 
     Time scheduled = never;
     Time asking_since{};
@@ -133,7 +137,7 @@ class Endpoint {
     // Nobody listens at an address to which something was sent.
     void on_refused(const Address &to, Time now);
 
-    Time next_deadline() const { return timers_.empty() ? never : timers_.top().time; }
+    Time next_deadline() const { return timers_.empty() ? never : timers_.begin()->first; }
     void on_timer(Time now);
 
     // Something to send. False when there is nothing now.
@@ -163,11 +167,6 @@ class Endpoint {
     Expected expected() const;
 
   private:
-    struct Timer {
-        Time time;
-        std::uint32_t number;
-        bool operator>(const Timer &other) const { return time > other.time; }
-    };
     static constexpr std::size_t peers_limit = 1u << 20;  // those who greet us included
 
     Peer *add(const Card &card);
@@ -212,7 +211,7 @@ class Endpoint {
     std::unordered_map<std::uint64_t, Peer *> by_name_;
     std::uint32_t incarnations_ = 0;
     std::deque<std::uint32_t> ready_;
-    std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+    std::set<std::pair<Time, std::uint32_t>> timers_;  // one for a peer that has something to wait for
     BufferShare share_;
     Error failure_;
     Counters counters_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "netmod/udp/protocol/congestion.h"
+
 namespace pm::udp {
 
 Incoming::Verdict Incoming::on_data(const Header &header, std::span<std::byte> body, std::size_t window, Time now)
@@ -19,7 +21,7 @@ Incoming::Verdict Incoming::on_data(const Header &header, std::span<std::byte> b
     }
     if (!fits(sequence, header, body.size()))
         return Verdict::nonsense;
-    unacknowledged_ += body.size();
+    unacknowledged_ += cost_of(sizeof header + body.size());
     if (header.wants_answer() || unacknowledged_ >= window / 4 || has_early())
         ack_deadline_ = now;
     else
@@ -163,6 +165,8 @@ void Incoming::write_bitmap(std::vector<std::byte> *bytes) const
 {
     std::size_t start = bytes->size();
     for (const auto &[sequence, early] : early_) {
+        if (sequence == expected_)
+            continue;  // about to be delivered; we are asked from within the delivery of the one before it
         std::size_t bit = sequence - expected_ - 1;
         if (bytes->size() <= start + bit / 8)
             bytes->resize(start + bit / 8 + 1);

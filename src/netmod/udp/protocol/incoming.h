@@ -87,7 +87,7 @@ class Incoming {
 
     Time ack_deadline_ = never;
     Time newest_arrival_{};
-    std::size_t unacknowledged_ = 0;  // bytes
+    std::size_t unacknowledged_ = 0;  // cost of what has arrived since
     std::size_t last_fragment_size_ = 0;
     std::vector<std::byte> aligned_;  // for headers that do not lie well
 };

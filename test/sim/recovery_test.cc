@@ -1,0 +1,265 @@
+// What the protocol does about losses, interruptions and deaths, in runs with expectations of their own.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "sim/world.h"
+
+namespace pm::sim {
+namespace {
+
+using udp::GuardKind;
+using udp::PairState;
+using udp::Recovery;
+
+Habits ordinary()
+{
+    Habits habits;
+    habits.settings.packet_sizes = {1200};
+    habits.settings.random_sequences = false;
+    habits.settings.first_sequence = 0xffff'ff00u;
+    return habits;
+}
+
+double megabytes_per_second(std::size_t bytes, Time time)
+{
+    return static_cast<double>(bytes) * 1e3 / static_cast<double>(time.count());
+}
+
+struct LossCase {
+    unsigned loss;  // of 10,000
+    double least_speed;
+};
+
+class UdpLoss : public testing::TestWithParam<LossCase> {};
+
+// The time is virtual: what is required here is what the protocol does, not how fast this machine is.
+TEST_P(UdpLoss, GetsThroughAndSendsLittleMoreThanWasLost)
+{
+    for (GuardKind guard : {GuardKind::token, GuardKind::mac}) {
+        World world(1, 2);
+        Habits habits = ordinary();
+        habits.settings.guard = guard;
+        world.add(habits), world.add(habits);
+        world.network().for_all_paths([&](Path &path) { path.loss = GetParam().loss; });
+        world.stream(0, 1, equal_stream(50, 100'000));
+        Time begin = world.now();
+        world.start();
+        ASSERT_TRUE(world.finish(300s)) << world.trouble().text();
+        udp::Counters counters = world[0].endpoint().counters();
+        double packets = 50 * 100'000 / 1160.0;
+        EXPECT_LE(static_cast<double>(counters.sent_again), packets * 2.0 * GetParam().loss / per + 30);
+        EXPECT_GE(megabytes_per_second(world[1].inbox().bytes(), world.now() - begin), GetParam().least_speed);
+        EXPECT_FALSE(world[0].endpoint().failure());
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(, UdpLoss, testing::Values(LossCase{0, 300}, LossCase{100, 20}, LossCase{500, 5}, LossCase{2000, 0.5}),
+                         [](const auto &info) { return "Loses" + std::to_string(info.param.loss / 100) + "Percent"; });
+
+TEST(UdpRecovery, SelectiveSendsFewerPacketsAgainThanGoBackN)
+{
+    std::uint64_t sent_again[2];
+    for (Recovery recovery : {Recovery::selective, Recovery::go_back_n}) {
+        World world(2, 2);
+        Habits habits = ordinary();
+        habits.settings.recovery = recovery;
+        world.add(habits), world.add(habits);
+        world.network().for_all_paths([&](Path &path) { path.loss = 500; });
+        world.stream(0, 1, equal_stream(20, 100'000));
+        world.start();
+        ASSERT_TRUE(world.finish(600s)) << world.trouble().text();
+        sent_again[recovery == Recovery::go_back_n] = world[0].endpoint().counters().sent_again;
+    }
+    EXPECT_LT(2 * sent_again[0], sent_again[1]);
+}
+
+TEST(UdpRecovery, ReorderingAloneIsNotTakenForLoss)
+{
+    World world(3, 2);
+    world.add(ordinary()), world.add(ordinary());
+    // Of two packets sent one after the other the second may overtake the first, but not by three.
+    world.network().for_all_paths([&](Path &path) { path.jitter = 1500ns; });
+    world.stream(0, 1, equal_stream(50, 50'000));
+    world.start();
+    ASSERT_TRUE(world.finish(60s)) << world.trouble().text();
+    EXPECT_LE(world[0].endpoint().counters().sent_again, 20u);
+}
+
+TEST(UdpRecovery, ABlackoutShorterThanTheLimitIsNoError)
+{
+    World world(4, 2);
+    world.add(ordinary()), world.add(ordinary());
+    Interval blackout{world.now() + 3ms, world.now() + 3ms + 5s};
+    world.network().for_all_paths([&](Path &path) { path.blackouts = {blackout}; });
+    world.stream(0, 1, equal_stream(100, 100'000));
+    world.stream(1, 0, equal_stream(100, 100'000));
+    world.start();
+    ASSERT_TRUE(world.finish(60s)) << world.trouble().text();
+    EXPECT_LT(world.now(), blackout.end + 2s);
+    EXPECT_FALSE(world[0].endpoint().failure()) << world[0].endpoint().failure().text;
+    EXPECT_FALSE(world[1].endpoint().failure()) << world[1].endpoint().failure().text;
+    // It asks now and then, it does not shout.
+    EXPECT_LT(world.network().counters().lost, 400u);
+}
+
+class UdpDeath : public testing::TestWithParam<bool> {};
+
+TEST_P(UdpDeath, IsKnownToAllWithinTheLimitAndTheOthersGoOn)
+{
+    World world(5, 4);
+    Habits habits = ordinary();
+    habits.settings.silence_limit = 4s;
+    for (int i = 0; i < 4; ++i)
+        world.add(habits);
+    for (unsigned from = 0; from < 4; ++from)
+        for (unsigned to = 0; to < 4; ++to)
+            if (from != to)
+                world.stream(from, to, equal_stream(100, 20'000));
+    Time death = world.now() + 2ms;
+    bool host = GetParam();
+    world.agenda().plan(death, [&] {
+        world.kill(3, host);
+        for (unsigned i = 0; i < 3; ++i)
+            world[i].inbox().excuse(3);
+    });
+    world.start();
+    ASSERT_TRUE(world.finish(20s)) << world.trouble().text();
+    for (unsigned i = 0; i < 3; ++i) {
+        const Error &failure = world[i].endpoint().failure();
+        ASSERT_TRUE(failure) << "process " << i << " knows nothing";
+        EXPECT_EQ(failure.status, Status::unreachable);
+        EXPECT_NE(failure.text.find("10.0.0.3"), std::string::npos) << failure.text;
+        EXPECT_TRUE(world[i].outbox_to(3)->given_up());
+        EXPECT_LE(world[i].failed_at() - death, host ? Time(4s + 500ms) : Time(1s));
+        unsigned failed = 0;
+        world[i].endpoint().for_each_peer([&](const udp::Peer &peer) { failed += peer.state == PairState::failed; });
+        EXPECT_EQ(failed, 1u);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(, UdpDeath, testing::Bool(), [](const auto &info) { return info.param ? "OfAHost" : "OfAProcess"; });
+
+TEST(UdpRecovery, APeerThatNeverAnswersIsAnError)
+{
+    World world(6, 2);
+    Habits habits = ordinary();
+    habits.settings.silence_limit = 2s;
+    world.add(habits), world.add(habits);
+    world.kill(1, true);
+    world.stream(0, 1, equal_stream(1, 10));
+    Time begin = world.now();
+    world.start();
+    ASSERT_TRUE(world.run_until([&] { return bool(world[0].endpoint().failure()); }, 10s));
+    EXPECT_LE(world.now() - begin, 3s + 100ms);
+    EXPECT_NE(world[0].endpoint().failure().text.find("10.0.0.1"), std::string::npos);
+}
+
+// Long computations are ordinary: those who compute are not dead, and those who come back do not think that all others are.
+TEST(UdpRecovery, ComputingForLongerThanTheLimitIsNotDyingForOneself)
+{
+    World world(7, 2);
+    Habits habits = ordinary();
+    habits.settings.silence_limit = 2s;
+    world.add(habits), world.add(habits);
+    world.stream(0, 1, equal_stream(10, 1000));
+    world.stream(1, 0, equal_stream(10, 1000));
+    world.start();
+    ASSERT_TRUE(world.finish(1s)) << world.trouble().text();
+    // Both compute at the same time, so nobody asks.
+    world[0].compute_until(world.now() + 10s);
+    world[1].compute_until(world.now() + 10s);
+    world.run_for(11s);
+    EXPECT_FALSE(world[0].endpoint().failure()) << world[0].endpoint().failure().text;
+    EXPECT_FALSE(world[1].endpoint().failure()) << world[1].endpoint().failure().text;
+}
+
+TEST(UdpRecovery, WhoLeavesIsNotMissed)
+{
+    World world(8, 3);
+    Habits habits = ordinary();
+    habits.settings.silence_limit = 2s;
+    for (int i = 0; i < 3; ++i)
+        world.add(habits);
+    for (unsigned i = 0; i < 3; ++i)
+        world.stream(i, (i + 1) % 3, equal_stream(10, 1000));
+    world.start();
+    ASSERT_TRUE(world.finish(1s)) << world.trouble().text();
+    world[1].endpoint().close();
+    world[1].wake_at(world.now());
+    world.run_for(100ms);
+    world.kill(1, false);
+    world.run_for(20s);
+    EXPECT_FALSE(world[0].endpoint().failure()) << world[0].endpoint().failure().text;
+    EXPECT_FALSE(world[2].endpoint().failure()) << world[2].endpoint().failure().text;
+    // Who sends to it nevertheless is told.
+    Message message;
+    SendProgress progress;
+    EXPECT_EQ(world[0].endpoint().send(world[0].outbox_to(1)->peer(), message, &progress, world.now()), Status::unreachable);
+}
+
+TEST(UdpRecovery, APairCanBeMadeAgain)
+{
+    World world(9, 2);
+    world.add(ordinary()), world.add(ordinary());
+    udp::Peer *first = world[0].connect(world[1]);
+    world.stream(0, 1, equal_stream(5, 3000));
+    world.stream(1, 0, equal_stream(5, 3000));
+    world.start();
+    ASSERT_TRUE(world.finish(1s)) << world.trouble().text();
+    EXPECT_EQ(first, world[0].outbox_to(1)->peer()) << "the same card is the same peer";
+
+    // Twice connected, twice disconnected. The other process keeps its side of the pair, and learns that this one has left.
+    world[0].endpoint().disconnect(first);
+    EXPECT_EQ(world[0].endpoint().peers(), 1u);
+    world[0].disconnect(1);
+    world.run_for(100ms);
+    unsigned kept = 0;
+    world[0].endpoint().for_each_peer([&](const udp::Peer &) { ++kept; });
+    EXPECT_EQ(kept, 0u);
+    EXPECT_EQ(world[1].outbox_to(0)->peer()->state, PairState::left);
+
+    // Messages are numbered on: the first five are the ones that have arrived.
+    world.stream(0, 1, equal_stream(12, 3000)).skip(5);
+    world[0].wake_at(world.now());
+    ASSERT_TRUE(world.finish(1s)) << world.trouble().text();
+    EXPECT_EQ(world[1].inbox().received(0), 12u);
+    EXPECT_EQ(world[1].outbox_to(0)->peer()->state, PairState::open);
+    EXPECT_EQ(world[1].endpoint().peers(), 1u);
+}
+
+TEST(UdpRecovery, NothingIsLeftOfAPairThatBothSidesHaveLeft)
+{
+    World world(10, 2);
+    world.add(ordinary()), world.add(ordinary());
+    world.stream(0, 1, equal_stream(5, 3000));
+    world.stream(1, 0, equal_stream(5, 3000));
+    world.start();
+    ASSERT_TRUE(world.finish(1s)) << world.trouble().text();
+    world[0].disconnect(1);
+    world[1].disconnect(0);
+    world.run_for(1s);
+    unsigned kept = 0;
+    for (unsigned i = 0; i < 2; ++i)
+        world[i].endpoint().for_each_peer([&](const udp::Peer &) { ++kept; });
+    EXPECT_EQ(kept, 0u);
+    // In one of them the good-bye of the other comes while its own waits to be sent.
+    World second(11, 2);
+    second.add(ordinary()), second.add(ordinary());
+    second.stream(0, 1, equal_stream(5, 3000));
+    second.start();
+    ASSERT_TRUE(second.finish(1s)) << second.trouble().text();
+    udp::Peer *peer = nullptr;
+    second[1].endpoint().for_each_peer([&](const udp::Peer &found) { peer = const_cast<udp::Peer *>(&found); });
+    second[1].endpoint().connect(second[0].card());
+    second[0].disconnect(1);
+    second[1].compute_until(second.now() + 10ms);
+    second.run_for(5ms);  // the good-bye is in the buffer
+    second[1].endpoint().disconnect(peer);
+    second.run_for(1s);
+    second[1].endpoint().for_each_peer([&](const udp::Peer &) { ++kept; });
+    EXPECT_EQ(kept, 0u);
+}
+
+}  // namespace
+}  // namespace pm::sim

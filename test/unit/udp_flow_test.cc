@@ -1,0 +1,198 @@
+// The small mechanisms of flow: round-trip time, congestion window, share of the receive buffer.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "netmod/udp/protocol/buffer_share.h"
+#include "netmod/udp/protocol/congestion.h"
+#include "netmod/udp/protocol/round_trip.h"
+
+namespace pm::udp {
+namespace {
+
+using namespace std::chrono_literals;
+
+// ---- round trip ----
+
+TEST(UdpRoundTrip, IsAGuessBeforeTheFirstSample)
+{
+    RoundTrip round_trip;
+    EXPECT_FALSE(round_trip.known());
+    EXPECT_EQ(round_trip.timeout(1ms), 20ms);
+}
+
+TEST(UdpRoundTrip, TakesTheFirstSampleAsItIs)
+{
+    RoundTrip round_trip;
+    round_trip.sample(8ms);
+    EXPECT_TRUE(round_trip.known());
+    EXPECT_EQ(round_trip.smoothed(), 8ms);
+    EXPECT_EQ(round_trip.timeout(1ms), 8ms + 4 * 4ms + 1ms);
+}
+
+TEST(UdpRoundTrip, ConvergesAndForgetsDeviation)
+{
+    RoundTrip round_trip;
+    round_trip.sample(50ms);
+    for (int i = 0; i < 200; ++i)
+        round_trip.sample(100us);
+    EXPECT_LE(round_trip.smoothed(), 110us);
+    EXPECT_GE(round_trip.smoothed(), 100us);
+    // The deviation is next to nothing, but a millisecond is always granted.
+    EXPECT_LE(round_trip.timeout(1ms), 2ms + 200us);
+    EXPECT_GE(round_trip.timeout(1ms), 2ms + 100us);
+}
+
+TEST(UdpRoundTrip, JitterMakesItPatient)
+{
+    RoundTrip round_trip;
+    for (int i = 0; i < 100; ++i)
+        round_trip.sample(i % 2 == 0 ? Time(1ms) : Time(9ms));
+    EXPECT_GE(round_trip.timeout(0ms), 9ms);
+}
+
+TEST(UdpRoundTrip, SamplesOfNothingCount)
+{
+    RoundTrip round_trip;
+    round_trip.sample(0ms);
+    EXPECT_TRUE(round_trip.known());
+    EXPECT_GT(round_trip.smoothed(), Time::zero());
+    EXPECT_GE(round_trip.reordering(), 200us);
+}
+
+// ---- congestion ----
+
+constexpr std::size_t packet = cost_of(1200);
+
+TEST(UdpCongestion, DoublesInARoundTripUntilTheFirstLoss)
+{
+    Congestion congestion;
+    std::size_t before = congestion.window();
+    congestion.on_acknowledged(before, packet, true);
+    EXPECT_EQ(congestion.window(), 2 * before);
+}
+
+TEST(UdpCongestion, DoesNotGrowWhenItIsNotUsed)
+{
+    Congestion congestion;
+    std::size_t before = congestion.window();
+    congestion.on_acknowledged(before, packet, false);
+    EXPECT_EQ(congestion.window(), before);
+}
+
+TEST(UdpCongestion, HalvesOnceForTheLossesOfOneRoundTrip)
+{
+    Congestion congestion;
+    std::size_t before = congestion.window();
+    // Packets 10 to 40 are on their way; 10, 11 and 30 are lost.
+    congestion.on_lost(10, 41, packet);
+    EXPECT_EQ(congestion.window(), before / 2);
+    congestion.on_lost(11, 41, packet);
+    congestion.on_lost(30, 45, packet);
+    EXPECT_EQ(congestion.window(), before / 2);
+    EXPECT_EQ(congestion.halvings(), 1u);
+    // One that was sent after the halving tells something new.
+    congestion.on_lost(41, 60, packet);
+    EXPECT_EQ(congestion.window(), before / 4);
+}
+
+TEST(UdpCongestion, GrowsByAPacketInARoundTripAfterALoss)
+{
+    Congestion congestion;
+    congestion.on_lost(1, 2, packet);
+    std::size_t before = congestion.window();
+    for (std::size_t acknowledged = 0; acknowledged + packet <= before; acknowledged += packet)
+        congestion.on_acknowledged(packet, packet, true);
+    EXPECT_GE(congestion.window(), before + packet / 2);
+    EXPECT_LE(congestion.window(), before + packet);
+}
+
+TEST(UdpCongestion, KeepsRoomForSomePackets)
+{
+    Congestion congestion;
+    for (std::uint64_t i = 0; i < 100; ++i)
+        congestion.on_lost(i, i + 1, packet);
+    EXPECT_EQ(congestion.window(), 4 * packet);
+    congestion.on_silence(packet);
+    EXPECT_EQ(congestion.window(), 2 * packet);
+}
+
+TEST(UdpCongestion, IsBounded)
+{
+    Congestion congestion;
+    for (int i = 0; i < 100; ++i)
+        congestion.on_acknowledged(congestion.window(), packet, true);
+    EXPECT_LE(congestion.window(), std::size_t{16} << 20);
+}
+
+TEST(UdpCongestion, StartsQuicklyUpToHalfOfWhatItWasBeforeASilence)
+{
+    Congestion congestion;
+    std::size_t before = congestion.window();
+    congestion.on_silence(packet);
+    while (congestion.window() < before / 2)
+        congestion.on_acknowledged(congestion.window(), packet, true);
+    std::size_t reached = congestion.window();
+    EXPECT_LE(reached, before);
+    congestion.on_acknowledged(packet, packet, true);
+    EXPECT_LE(congestion.window(), reached + packet);
+}
+
+// ---- the receiver's share ----
+
+TEST(UdpBufferShare, OneSenderGetsMostOfTheBuffer)
+{
+    BufferShare share(400 * 1024);
+    EXPECT_EQ(share.share(), 300u * 1024);
+    std::uint32_t period = 0;
+    share.on_heard(&period, 1s);
+    share.on_heard(&period, 1s);
+    EXPECT_EQ(share.share(), 300u * 1024);
+}
+
+TEST(UdpBufferShare, SharesOfAllSendersFitTogether)
+{
+    BufferShare share(400 * 1024);
+    std::array<std::uint32_t, 15> periods{};
+    Time now = 1s;
+    // In every period each of them is heard.
+    for (int i = 0; i < 10; ++i, now += 5ms)
+        for (std::uint32_t &period : periods)
+            share.on_heard(&period, now);
+    EXPECT_EQ(share.share(), 300u * 1024 / periods.size());
+}
+
+TEST(UdpBufferShare, WhoWasHeardInTheLastPeriodStillCounts)
+{
+    BufferShare share(400 * 1024);
+    std::uint32_t a = 0, b = 0;
+    share.on_heard(&a, 1s);
+    share.on_heard(&b, 1s);
+    EXPECT_EQ(share.share(), 150u * 1024);
+    share.on_heard(&a, 1s + 6ms);
+    EXPECT_EQ(share.share(), 150u * 1024);
+    share.on_heard(&a, 1s + 12ms);
+    EXPECT_EQ(share.share(), 300u * 1024);
+}
+
+TEST(UdpBufferShare, ALongPauseForgetsEverybody)
+{
+    BufferShare share(400 * 1024);
+    std::uint32_t a = 0, b = 0;
+    share.on_heard(&a, 1s);
+    share.on_heard(&b, 1s);
+    share.on_heard(&a, 2s);
+    EXPECT_EQ(share.share(), 300u * 1024);
+}
+
+TEST(UdpBufferShare, IsNeverTooSmallForAPacket)
+{
+    BufferShare share(64 * 1024);
+    std::vector<std::uint32_t> periods(1000);
+    for (std::uint32_t &period : periods)
+        share.on_heard(&period, 1s);
+    EXPECT_EQ(share.share(), 4u * 1024);
+}
+
+}  // namespace
+}  // namespace pm::udp

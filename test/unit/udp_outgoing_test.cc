@@ -1,0 +1,377 @@
+// The sending half of a pair: which packets it makes, sends, loses and sends again.
+#include "netmod/udp/protocol/outgoing.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "support/pattern.h"
+
+namespace pm::udp {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t first = (std::uint64_t{1} << 32) + 0xffff'fffeu;  // the third packet has number 0 on the wire
+constexpr std::size_t packet_size = 1200;
+constexpr std::size_t room = packet_size - sizeof(Header);
+
+class UdpOutgoing : public testing::Test {
+  protected:
+    UdpOutgoing()
+    {
+        settings_.packet_sizes = {packet_size};
+        outgoing_.on_window(1 << 20);
+    }
+
+    Status send(std::size_t payload_size, std::size_t header_size = 0)
+    {
+        header_ = test::pattern(1, header_size);
+        payload_ = test::pattern(2, payload_size);
+        message_ = {5, header_.data(), header_size, {payload_.data(), payload_size}};
+        progress_ = {};
+        return outgoing_.accept(message_, &progress_, packet_size);
+    }
+
+    // Numbers of the packets that are sent now, counted from the first of all, as "0 1 2".
+    std::string sent()
+    {
+        std::string text;
+        while (outgoing_.take_train(now_, [&](Flight &flight) {
+            text += (text.empty() ? "" : " ") + std::to_string(flight.header.sequence - static_cast<std::uint32_t>(first));
+            last_sent_ = flight.header;
+        }) > 0) {
+        }
+        return text;
+    }
+
+    // Everything before packet `number` has arrived, and of those after it what `early` says, from number + 1 on.
+    bool acknowledge(std::uint64_t number, std::vector<bool> early = {})
+    {
+        std::vector<std::byte> bitmap((early.size() + 7) / 8);
+        for (std::size_t i = 0; i < early.size(); ++i)
+            if (early[i])
+                bitmap[i / 8] |= std::byte{1} << i % 8;
+        return outgoing_.on_acknowledged(first + number, bitmap, Time::zero(), now_);
+    }
+
+    void wait(Time time)
+    {
+        now_ += time;
+        outgoing_.on_timer(now_);
+    }
+
+    ProtocolSettings settings_;
+    Outgoing outgoing_{settings_, first};
+    Time now_ = 1s;
+    std::vector<std::byte> header_, payload_;
+    Message message_;
+    SendProgress progress_;
+    Header last_sent_;
+};
+
+TEST_F(UdpOutgoing, AMessageOfNothingIsAPacket)
+{
+    EXPECT_EQ(send(0), Status::ok);
+    EXPECT_EQ(sent(), "0");
+    EXPECT_EQ(last_sent_.kind(), Kind::data);
+    EXPECT_EQ(last_sent_.tag, 5);
+    EXPECT_EQ(last_sent_.fragment, 0u);
+    EXPECT_EQ(last_sent_.offset, 0u);
+    EXPECT_EQ(outgoing_.outstanding(), 1u);
+    EXPECT_TRUE(acknowledge(1));
+    EXPECT_EQ(outgoing_.outstanding(), 0u);
+    EXPECT_EQ(outgoing_.cost_on_its_way(), 0u);
+    EXPECT_EQ(outgoing_.deadline(), never);
+}
+
+TEST_F(UdpOutgoing, CutsAMessageIntoPackets)
+{
+    EXPECT_EQ(send(3 * room, 100), Status::ok);
+    std::vector<std::byte> whole;
+    std::vector<Header> headers;
+    outgoing_.take_train(now_, [&](Flight &flight) {
+        headers.push_back(flight.header);
+        whole.insert(whole.end(), flight.body, flight.body + flight.body_size);
+        EXPECT_LE(flight.size(), packet_size);
+    });
+    ASSERT_EQ(headers.size(), 4u);
+    EXPECT_EQ(headers[0].header_size, 100u);
+    EXPECT_EQ(headers[0].offset, 3 * room) << "the size of the payload";
+    for (std::size_t i = 1; i < 4; ++i) {
+        EXPECT_EQ(headers[i].fragment, i);
+        EXPECT_EQ(headers[i].offset, i * room - 100);
+        EXPECT_EQ(headers[i].header_size, 0u);
+    }
+    ASSERT_EQ(whole.size(), 100 + 3 * room);
+    EXPECT_EQ(test::first_difference(1, 0, whole.data(), 100), test::no_difference);
+    EXPECT_EQ(test::first_difference(2, 0, whole.data() + 100, 3 * room), test::no_difference);
+}
+
+TEST_F(UdpOutgoing, ATrainHasPacketsOfOneSizeButForTheLast)
+{
+    for (std::size_t size : {100u, 100u, 50u, 100u, 200u})
+        ASSERT_EQ(send(size), Status::ok);
+    std::vector<std::string> trains;
+    while (true) {
+        std::string train;
+        outgoing_.take_train(now_, [&](Flight &flight) { train += std::to_string(flight.body_size) + " "; });
+        if (train.empty())
+            break;
+        trains.push_back(train);
+    }
+    EXPECT_EQ(trains, (std::vector<std::string>{"100 100 50 ", "100 ", "200 "}));
+}
+
+TEST_F(UdpOutgoing, WhatArrivedOutOfOrderIsNotSentAgain)
+{
+    for (int i = 0; i < 6; ++i)
+        ASSERT_EQ(send(10), Status::ok);
+    EXPECT_EQ(sent(), "0 1 2 3 4 5");
+    now_ += 50us;
+    // Expect: 1 is missing; 2 to 5 have arrived, of which 4 and 5 were sent three and more after it.
+    EXPECT_TRUE(acknowledge(1, {true, true, true, true}));
+    EXPECT_EQ(sent(), "1");
+    EXPECT_EQ(outgoing_.counters().sent_again, 1u);
+    EXPECT_TRUE(acknowledge(6));
+    EXPECT_EQ(outgoing_.outstanding(), 0u);
+}
+
+TEST_F(UdpOutgoing, ALittleReorderingIsNotALoss)
+{
+    for (int i = 0; i < 4; ++i)
+        ASSERT_EQ(send(10), Status::ok);
+    sent();
+    now_ += 50us;
+    EXPECT_TRUE(acknowledge(1, {true}));          // 2 has overtaken 1
+    EXPECT_EQ(sent(), "");
+    EXPECT_TRUE(acknowledge(1, {true, true}));    // 3, too
+    EXPECT_EQ(sent(), "");
+    EXPECT_EQ(outgoing_.congestion().halvings(), 0u);
+}
+
+TEST_F(UdpOutgoing, GoBackNSendsEverythingFromTheLossOn)
+{
+    settings_.recovery = Recovery::go_back_n;
+    for (int i = 0; i < 6; ++i)
+        ASSERT_EQ(send(10), Status::ok);
+    sent();
+    now_ += 50us;
+    EXPECT_TRUE(acknowledge(2));
+    wait(outgoing_.deadline() - now_);
+    EXPECT_EQ(sent(), "2 3 4 5");
+}
+
+TEST_F(UdpOutgoing, TheTimerAsksWithTheOldestAndDoubles)
+{
+    for (int i = 0; i < 3; ++i)
+        ASSERT_EQ(send(10), Status::ok);
+    sent();
+    Time last = now_;
+    Time interval{};
+    for (int i = 0; i < 5; ++i) {
+        Time deadline = outgoing_.deadline();
+        wait(deadline - now_ - Time(1));
+        EXPECT_EQ(sent(), "") << "before the deadline";
+        wait(Time(1));
+        EXPECT_EQ(sent(), "0");
+        if (i > 0) {
+            EXPECT_EQ(deadline - last, std::min<Time>(2 * interval, 1s));
+        }
+        interval = deadline - last;
+        last = now_;
+    }
+    EXPECT_EQ(outgoing_.unanswered(), 5u);
+    EXPECT_EQ(outgoing_.counters().timeouts, 5u);
+    // An answer ends it. The others were sent so long before that they are lost.
+    EXPECT_TRUE(acknowledge(1));
+    EXPECT_EQ(outgoing_.unanswered(), 0u);
+    EXPECT_EQ(sent(), "1 2");
+}
+
+TEST_F(UdpOutgoing, NeverWaitsLongerThanASecond)
+{
+    ASSERT_EQ(send(10), Status::ok);
+    sent();
+    for (int i = 0; i < 40; ++i) {
+        EXPECT_LE(outgoing_.deadline() - now_, 1s);
+        wait(1s);
+        EXPECT_EQ(sent(), "0");
+    }
+}
+
+TEST_F(UdpOutgoing, StaysWithinThePeersWindow)
+{
+    outgoing_.on_window(5 * cost_of(packet_size));
+    ASSERT_EQ(send(10 * room), Status::ok);
+    EXPECT_EQ(sent(), "0 1 2 3 4");
+    EXPECT_FALSE(outgoing_.can_send());
+    EXPECT_TRUE(acknowledge(2));
+    EXPECT_EQ(sent(), "5 6");
+    // The window shrinks: what is on its way is, nothing more is sent until there is less.
+    outgoing_.on_window(2 * cost_of(packet_size));
+    EXPECT_TRUE(acknowledge(5));
+    EXPECT_EQ(sent(), "");
+    EXPECT_TRUE(acknowledge(6));
+    EXPECT_EQ(sent(), "7");
+}
+
+TEST_F(UdpOutgoing, OnePacketIsAlwaysAllowed)
+{
+    outgoing_.on_window(0);
+    ASSERT_EQ(send(2 * room), Status::ok);
+    EXPECT_EQ(sent(), "0");
+    EXPECT_TRUE(acknowledge(1));
+    EXPECT_EQ(sent(), "1");
+}
+
+TEST_F(UdpOutgoing, TheFullWindowIsExceededByOneWhenNobodyAnswers)
+{
+    outgoing_.on_window(2 * cost_of(packet_size));
+    ASSERT_EQ(send(5 * room), Status::ok);
+    EXPECT_EQ(sent(), "0 1");
+    outgoing_.on_window(1 * cost_of(packet_size));
+    wait(20ms);
+    EXPECT_EQ(sent(), "0");
+    wait(20ms);
+    EXPECT_EQ(sent(), "");
+}
+
+TEST_F(UdpOutgoing, RefusesAcknowledgementsOfWhatWasNeverSent)
+{
+    ASSERT_EQ(send(10), Status::ok);
+    EXPECT_FALSE(acknowledge(1)) << "made, but not sent";
+    EXPECT_EQ(outgoing_.outstanding(), 1u);
+    sent();
+    EXPECT_FALSE(acknowledge(2));
+    EXPECT_FALSE(acknowledge(1u << 30));
+    EXPECT_EQ(outgoing_.outstanding(), 1u);
+    EXPECT_TRUE(acknowledge(0, std::vector<bool>(1000, true))) << "bits beyond what was sent tell nothing";
+    EXPECT_EQ(outgoing_.outstanding(), 1u);
+    EXPECT_TRUE(acknowledge(1));
+}
+
+TEST_F(UdpOutgoing, AnOldAcknowledgementChangesNothing)
+{
+    for (int i = 0; i < 5; ++i)
+        ASSERT_EQ(send(10), Status::ok);
+    sent();
+    EXPECT_TRUE(acknowledge(4));
+    EXPECT_TRUE(acknowledge(2));
+    EXPECT_TRUE(acknowledge(2, {true, false}));
+    EXPECT_EQ(outgoing_.outstanding(), 1u);
+    EXPECT_EQ(outgoing_.base(), first + 4);
+}
+
+TEST_F(UdpOutgoing, PacketsThatWereSentAgainDoNotMeasure)
+{
+    ASSERT_EQ(send(10), Status::ok);
+    sent();
+    wait(20ms);
+    sent();
+    now_ += 30us;
+    EXPECT_TRUE(acknowledge(1));  // of which of the two?
+    EXPECT_FALSE(outgoing_.round_trip().known());
+    ASSERT_EQ(send(10), Status::ok);
+    sent();
+    now_ += 80us;
+    EXPECT_TRUE(outgoing_.on_acknowledged(first + 2, {}, 30us, now_));
+    EXPECT_EQ(outgoing_.round_trip().smoothed(), 50us);
+}
+
+TEST_F(UdpOutgoing, ALargePayloadStaysTheSendersUntilNearlyAllOfItHasArrived)
+{
+    settings_.train_limit = 1000;
+    std::size_t size = Outgoing::rest_copy_limit + 100 * room;
+    EXPECT_EQ(send(size), Status::again) << "only so many packets may wait";
+    std::uint64_t arrived = 0;
+    int tries = 0;
+    Status status;
+    do {
+        sent();
+        ++arrived;
+        ASSERT_TRUE(acknowledge(arrived));
+        status = outgoing_.accept(message_, &progress_, packet_size);
+        ASSERT_LT(++tries, 1000);
+    } while (status == Status::again);
+    EXPECT_EQ(status, Status::ok);
+    EXPECT_EQ(progress_.sent, size);
+    EXPECT_GE(arrived * room, size - Outgoing::rest_copy_limit - room);
+    // What is left was copied.
+    std::memset(payload_.data(), 0xee, payload_.size());
+    payload_.clear();
+    payload_.shrink_to_fit();
+    std::size_t checked = 0;
+    wait(30ms);
+    for (std::uint64_t number = arrived; outgoing_.outstanding() > 0; ++number) {
+        outgoing_.take_train(now_, [&](Flight &flight) {
+            EXPECT_EQ(test::first_difference(2, flight.header.offset, flight.body, flight.body_size), test::no_difference);
+            ++checked;
+        });
+        ASSERT_TRUE(acknowledge(number + 1));
+    }
+    EXPECT_GT(checked, 0u);
+}
+
+TEST_F(UdpOutgoing, TheEndOfALargePayloadAsksForAnAnswer)
+{
+    // Otherwise the sender of a single large message would wait for a timer of the receiver.
+    EXPECT_EQ(send(Outgoing::rest_copy_limit + 20 * room), Status::again);
+    bool asked = false;
+    for (std::uint64_t number = 1; number < 200 && !asked; ++number) {
+        sent();
+        asked = last_sent_.wants_answer();
+        if (!asked && outgoing_.next() - first > number) {
+            ASSERT_TRUE(acknowledge(number));
+        }
+        (void) outgoing_.accept(message_, &progress_, packet_size);
+    }
+    EXPECT_TRUE(asked);
+}
+
+TEST_F(UdpOutgoing, PacksWhatIsNotContiguous)
+{
+    std::size_t next = 0;
+    Message message{1, nullptr, 0, {}};
+    message.payload.size = 200 * room;
+    message.payload.pack_context = &next;
+    message.payload.pack = [](void *context, std::size_t offset, void *destination, std::size_t size) {
+        auto expected = static_cast<std::size_t *>(context);
+        EXPECT_EQ(offset, *expected);
+        *expected = offset + size;
+        test::fill_pattern(9, offset, destination, size);
+    };
+    SendProgress progress;
+    std::uint64_t number = 0;
+    std::size_t bytes = 0;
+    while (outgoing_.accept(message, &progress, packet_size) == Status::again) {
+        outgoing_.take_train(now_, [&](Flight &flight) {
+            EXPECT_EQ(test::first_difference(9, flight.header.fragment == 0 ? 0 : flight.header.offset, flight.body, flight.body_size),
+                      test::no_difference);
+            bytes += flight.body_size;
+            ++number;
+        });
+        ASSERT_TRUE(acknowledge(number));
+    }
+    EXPECT_EQ(next, message.payload.size);
+}
+
+TEST_F(UdpOutgoing, KeepsABoundedNumberOfPackets)
+{
+    std::size_t accepted = 0;
+    while (send(0) == Status::ok && accepted < 100'000)
+        ++accepted;
+    EXPECT_LE(accepted, 128u) << "waiting";
+    do {
+        while (send(0) == Status::ok && accepted < 100'000)
+            ++accepted;
+    } while (!sent().empty() && accepted < 100'000);
+    EXPECT_LE(outgoing_.outstanding(), 4096u);
+    EXPECT_EQ(send(0), Status::again);
+    EXPECT_FALSE(progress_.started) << "nothing was consumed";
+}
+
+}  // namespace
+}  // namespace pm::udp
