@@ -68,6 +68,7 @@ int main(int argc, char **argv)
         crowd.verify = 1;
         all_to_one(&bench, 1, &crowd);
         crowd.verify = 0;
+        MPI_Barrier(MPI_COMM_WORLD);    /* rank 0 receives from anybody: nobody may begin before all have ended */
         const double seconds = bench_measure(&bench, all_to_one, &crowd, BENCH_TIME_OF_ROOT);
         bench_emit(&bench, "rate", bench.sizes[i], (double) BLOCK * (bench.ranks - 1) / seconds, "msg/s");
     }

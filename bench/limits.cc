@@ -534,7 +534,8 @@ void measure_stream(const Link &link, Seconds budget)
     uint64_t sent = 0, credited = 0;
     const Seconds call = time_per_iteration(budget, [&](long iterations) {
         for (long i = 0; i < iterations; i++) {
-            require(send(link.descriptor(), memory.data(), call_bytes, 0) == static_cast<ssize_t>(call_bytes), "send with UDP_SEGMENT");
+            require(send(link.descriptor(), memory.data(), call_bytes, 0) == static_cast<ssize_t>(call_bytes),
+                    "send with UDP_SEGMENT");
             for (sent++; sent - credited >= calls_in_flight;)
                 link.try_receive(credited);
         }

@@ -130,12 +130,13 @@ int main(int argc, char **argv)
     const int points = parse_points(argc, argv), inner = points - 2;
     if (points < 0 || inner < size) {
         if (rank == 0)
-            fprintf(stderr, "usage: sor [points], a number from %d to %d and at least two more than ranks\n", LEAST_POINTS, MOST_POINTS);
+            fprintf(stderr, "usage: sor [points], a number from %d to %d and at least two more than ranks\n", LEAST_POINTS,
+                    MOST_POINTS);
         MPI_Finalize();
         return 1;
     }
 
-    /* Where each strip starts; its first inner row in elements, and how many elements it has. */
+    /* Of each strip: how many points it has, and how many of the grid are before it. */
     int *counts = malloc(size * sizeof *counts), *offsets = malloc(size * sizeof *offsets);
     if (!counts || !offsets) {
         fprintf(stderr, "sor: no memory for a table of %d ranks\n", size);

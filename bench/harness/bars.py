@@ -45,8 +45,11 @@ def _against_better_peer(summary, key, what, rule, holds, command):
 def _ratio_bar(summary, what, against, rule, holds, key, other, other_key=None):
     """Ours against one other, or against itself elsewhere."""
     bar = Bar(what, against, rule, f"bench/run --only {','.join(dict.fromkeys([key[0], (other_key or key)[0]]))}")
-    return _judge(summary, bar, key, summary.ratio("ours", other, key, other_key),
-                  summary.ratio_range("ours", other, key, other_key), holds)
+    _judge(summary, bar, key, summary.ratio("ours", other, key, other_key),
+           summary.ratio_range("ours", other, key, other_key), holds)
+    if summary.keys(key[0]) and summary.value("ours", key) is None:
+        bar.verdict = "missed"      # the program ran, and none of the MPIs has this result
+    return bar
 
 
 def _network_bars(summary):

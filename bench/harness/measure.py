@@ -14,7 +14,7 @@ from .plan import EXAMPLES
 DISTURBED = 0.05            # of the cores in use
 TOO_DISTURBED = 0.25        # of the runs: then the figures are not worth keeping
 
-# Debian's MPICH 4.0.2 often hangs in MPI_Finalize over TCP (https://github.com/pmodels/mpich/pull/6596 mends it). Between hosts
+# Debian's MPICH 4.0.2 often hangs in MPI_Finalize over TCP (see https://github.com/pmodels/mpich/pull/6596). Between hosts
 # a peer gets this long to end after its last result, and the result counts. Ours has no such excuse.
 PEER_FINALIZE_LIMIT_S = 3
 

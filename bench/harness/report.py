@@ -185,25 +185,29 @@ def _socket_sentence(summary):
 
 def _paper_lines(summary):
     """The measurements of the paper that PM(UDP) starts from, beside ours. It prints its times as graphs only."""
-    def against_tcp(program, metric, size, ranks):
-        return number(summary.ratio("ours", "mpich", (program, metric, size, ranks)))
+    def against_tcp(*key):
+        return number(summary.ratio("ours", "mpich", key))
 
-    def applications(program):
-        return ", ".join(f"{against_tcp(program, 'time', 0, ranks)} ({_ranks((0, 0, 0, ranks))})" for ranks in APPLICATION_RANKS[1:])
+    def application(program):
+        return ", ".join(f"{against_tcp(program, 'time', 0, ranks)} ({ranks} ranks)" for ranks in APPLICATION_RANKS[1:])
 
-    ours, mpich = (summary.value(name, ("net_sockets", metric, 0, CROWD)) for name, metric in (("ours", "udp"), ("mpich", "tcp")))
+    def sockets(mpi, metric):
+        return quantity(summary.value(mpi, ("net_sockets", metric, 0, CROWD)), "sockets")
+
     order = "slower than TCP with a connection for every pair, faster than TCP over a {}"
     rows = [
         ["ping-pong, UDP/TCP", "about 1.1", against_tcp("net_pingpong", "latency", 8, 2) + " (8 B)"],
-        ["Othello, UDP/TCP", order.format("torus, a ring, a tree and a chain, in this order"), applications("net_othello")],
-        ["SOR, UDP/TCP", order.format("ring, a torus, a tree and a chain, in this order"), applications("net_sor")],
-        ["sockets of a process, UDP and TCP", "2 and 59 (60 processes)", f"{number(ours)} and {number(mpich)} ({CROWD} ranks)"],
+        ["Othello, UDP/TCP", order.format("torus, a ring, a tree and a chain, in this order"), application("net_othello")],
+        ["SOR, UDP/TCP", order.format("ring, a torus, a tree and a chain, in this order"), application("net_sor")],
+        ["sockets of a process, UDP and TCP", "2 and 59 (60 processes)",
+         f"{sockets('ours', 'udp')} and {sockets('mpich', 'tcp')} ({CROWD} ranks)"],
     ]
     return ["## Between hosts: beside the paper", "", "`bench/run --only net_pingpong,net_sockets,net_sor,net_othello`", "",
-            "T. Tezuka, T. Sueyoshi, I. Arita: *Implementation and Evaluation of a UDP-based Communication Protocol for DSE*, "
-            "where UDP first replaced TCP for these two applications. **Its figures are its own**: SPARCstation 20 and 10 Mbit/s "
-            "Ethernet for the ping-pong, FreeBSD and 1 to 8 processes for the applications, whose times it shows as graphs "
-            "and not as numbers. UDP is its protocol or ours, TCP is its older one or `mpich`; below 1, UDP is faster.", "",
+            "T. Tezuka, T. Sueyoshi, I. Arita: *Implementation and Evaluation of a UDP-based Communication Protocol for DSE* "
+            "compares a protocol over UDP with TCP in the same two applications. **Its column is the paper's own**, from other "
+            "machines: SPARCstation 20 and 10 Mbit/s Ethernet for the ping-pong, FreeBSD and 1 to 8 processes for the "
+            "applications, whose times it shows in graphs only. Here UDP is `ours` and TCP is `mpich`. Below 1, UDP is "
+            "faster.", "",
             markdown_table(["", "the paper", "here"], rows, (0, 1, 2)), ""]
 
 
@@ -213,10 +217,11 @@ def terminal(summary, mpis, bars):
         headings, rows, better = _section_rows(summary, mpis, section)
         if rows:
             parts.append(f"{section.title} ({better})\n" + plain_table(headings, rows))
-    limits = [[f"{'between hosts: ' if key[0] == 'net_limits' else ''}{key[1]}{' ' + size_text(key[2]) if key[2] else ''}", quantity(summary.value("machine", key), summary.units[key])]
-              for key in summary.keys("limits") + summary.keys("net_limits")]
-    if limits:
-        parts.append("The machine without MPI\n" + plain_table(["", "value"], limits))
+    for bench, where in (("limits", "The machine"), ("net_limits", "Between hosts,")):
+        limits = [[f"{key[1]}{' ' + size_text(key[2]) if key[2] else ''}",
+                   quantity(summary.value("machine", key), summary.units[key])] for key in summary.keys(bench)]
+        if limits:
+            parts.append(f"{where} without MPI\n" + plain_table(["", "value"], limits))
     if bars:
         parts.append("Bars\n" + plain_table(bars_module.HEADINGS, [bars_module.row(bar) for bar in bars]) + "\n"
                      + bars_module.counted(bars))

@@ -32,6 +32,8 @@ struct Habits {
     bool places = false;                  // its sink has place() and placed()
     bool receives_in_place = false;       // datagrams are received where their bodies belong, as far as is known
     std::size_t misalignment = 0;         // of what is received
+    bool sends_at_once = false;           // takes the short way where there is one
+    bool transmits_in_callbacks = false;  // sends, and gives the network what it can, while a message is delivered
     unsigned batch = 64;                  // datagrams that are received before something is sent
     Time per_datagram{};                  // what one costs
     unsigned computes = 0;                // how often, of 10,000 polls
@@ -53,6 +55,7 @@ class Process {
             sink.placed = placed;
         }
         endpoint_ = std::make_unique<udp::Endpoint>(habits.settings, key, habits.addresses, sink);
+        inbox_.when_complete([this](unsigned sender, std::size_t) { on_message(sender); });
     }
 
     unsigned number() const { return number_; }
@@ -73,6 +76,8 @@ class Process {
     Outbox &sends(const Process &other, Stream stream)
     {
         outboxes_.push_back(std::make_unique<Outbox>(*endpoint_, connect(other), number_, other.number(), std::move(stream), trouble_));
+        if (habits_.sends_at_once)
+            outboxes_.back()->use_short_way([this](udp::Peer *peer, const Message &message) { return send_at_once(peer, message); });
         return *outboxes_.back();
     }
     // With the outbox to that process.
@@ -90,16 +95,8 @@ class Process {
                 return outbox.get();
         return nullptr;
     }
-    // From within the callback that completes a message, `count` more may be sent to its sender, and are tried at once.
-    void replies(std::size_t count)
-    {
-        inbox_.when_complete([this, count](unsigned sender, std::size_t) {
-            if (Outbox *outbox = outbox_to(sender)) {
-                outbox->allow(outbox->allowed() + count);
-                outbox->step(agenda_.now());
-            }
-        });
-    }
+    // For each message that it gets, `count` more may be sent to its sender, and are tried at once, within the callback.
+    void replies(std::size_t count) { replies_ = count; }
 
     bool alive() const { return alive_; }
     // It answers no more.
@@ -188,6 +185,18 @@ class Process {
     static void more(void *cookie, void *piece, std::size_t piece_size) { running_->inbox_.more(cookie, piece, piece_size); }
     static void *place(void *cookie) { return running_->inbox_.place(cookie); }
     static void placed(void *cookie) { running_->inbox_.placed(cookie); }
+
+    // Within the callback that completes a message.
+    void on_message(unsigned sender)
+    {
+        Time now = agenda_.now();
+        if (Outbox *outbox = replies_ > 0 ? outbox_to(sender) : nullptr) {
+            outbox->allow(outbox->allowed() + replies_);
+            outbox->step(now);
+        }
+        if (habits_.transmits_in_callbacks)
+            send_and_transmit(now);
+    }
 
     void poll()
     {
@@ -314,10 +323,24 @@ class Process {
             remember_windows();
             if (!endpoint_->poll_transmit(&transmission_, now))
                 return true;
-            check_transmission();
-            check_windows();
-            network_.transmit(number_, transmission_, guard_of_receiver(transmission_.to) == udp::GuardKind::mac);
+            give_to_network();
         }
+    }
+
+    bool send_at_once(udp::Peer *peer, const Message &message)
+    {
+        remember_windows();
+        if (!endpoint_->send_at_once(peer, message, &transmission_, agenda_.now()))
+            return false;
+        give_to_network();
+        return true;
+    }
+
+    void give_to_network()
+    {
+        check_transmission();
+        check_windows();
+        network_.transmit(number_, transmission_, guard_of_receiver(transmission_.to) == udp::GuardKind::mac);
     }
 
     udp::GuardKind guard_of_receiver(const udp::Address &to) const
@@ -410,6 +433,7 @@ class Process {
     std::vector<std::unique_ptr<Outbox>> outboxes_;
     std::map<const udp::Peer *, PeerRecord> records_;
     udp::Transmission transmission_;
+    std::size_t replies_ = 0;
 
     std::deque<Packet> buffer_;
     std::size_t buffered_ = 0;

@@ -6,13 +6,17 @@
 
 #include "sim/scenario.h"
 #include "support/seeds.h"
+#include "support/time_limit.h"
 
 namespace pm::sim {
 namespace {
 
 TEST(UdpRandom, KeepsItsPromisesOnAnyNetwork)
 {
-    test::for_each_seed(10'000, [](std::uint64_t seed) { return Scenario(seed).run(); });
+    test::for_each_seed(10'000, [](std::uint64_t seed) {
+        test::TimeLimit limit(120);  // no run takes a second; one that never ends is a failure
+        return Scenario(seed).run();
+    });
 }
 
 }  // namespace

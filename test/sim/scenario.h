@@ -127,6 +127,8 @@ class Scenario {
             habits.settings.train_limit = trains[random_.below(std::size(trains))];
             habits.places = random_.one_in(2);
             habits.receives_in_place = habits.places && random_.one_in(2);
+            habits.sends_at_once = random_.one_in(2);
+            habits.transmits_in_callbacks = random_.one_in(3);
             habits.misalignment = random_.one_in(4) ? random_.below(8) : 0;
             habits.batch = static_cast<unsigned>(random_.one_in(3) ? random_.between(1, 8) : 64);
             habits.per_datagram = random_.one_in(2) ? Time::zero() : Time(random_.below(3'000));

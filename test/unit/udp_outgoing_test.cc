@@ -40,8 +40,8 @@ class UdpOutgoing : public testing::Test {
     {
         std::string text;
         while (outgoing_.take_train(now_, [&](Flight &flight) {
-            text += (text.empty() ? "" : " ") + std::to_string(flight.header.sequence - static_cast<std::uint32_t>(first));
-            last_sent_ = flight.header;
+            text += (text.empty() ? "" : " ") + std::to_string(flight.header().sequence - static_cast<std::uint32_t>(first));
+            last_sent_ = flight.header();
         }) > 0) {
         }
         return text;
@@ -93,7 +93,7 @@ TEST_F(UdpOutgoing, CutsAMessageIntoPackets)
     std::vector<std::byte> whole;
     std::vector<Header> headers;
     outgoing_.take_train(now_, [&](Flight &flight) {
-        headers.push_back(flight.header);
+        headers.push_back(flight.header());
         whole.insert(whole.end(), flight.body, flight.body + flight.body_size);
         EXPECT_LE(flight.size(), packet_size);
     });
@@ -307,7 +307,7 @@ TEST_F(UdpOutgoing, ALargePayloadStaysTheSendersUntilNearlyAllOfItHasArrived)
     wait(30ms);
     for (std::uint64_t number = arrived; outgoing_.outstanding() > 0; ++number) {
         outgoing_.take_train(now_, [&](Flight &flight) {
-            EXPECT_EQ(test::first_difference(2, flight.header.offset, flight.body, flight.body_size), test::no_difference);
+            EXPECT_EQ(test::first_difference(2, flight.header().offset, flight.body, flight.body_size), test::no_difference);
             ++checked;
         });
         ASSERT_TRUE(acknowledge(number + 1));
@@ -348,7 +348,7 @@ TEST_F(UdpOutgoing, PacksWhatIsNotContiguous)
     std::size_t bytes = 0;
     while (outgoing_.accept(message, &progress, packet_size) == Status::again) {
         outgoing_.take_train(now_, [&](Flight &flight) {
-            EXPECT_EQ(test::first_difference(9, flight.header.fragment == 0 ? 0 : flight.header.offset, flight.body, flight.body_size),
+            EXPECT_EQ(test::first_difference(9, flight.header().fragment == 0 ? 0 : flight.header().offset, flight.body, flight.body_size),
                       test::no_difference);
             bytes += flight.body_size;
             ++number;

@@ -1,9 +1,11 @@
 #include "netmod/udp/udp.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/random.h>
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,7 +21,32 @@ Error unknown(const std::string &setting, const std::string &value, const std::s
     return {Status::invalid, "udp: unknown value \"" + value + "\" of " + prefix + setting + "; known are " + known};
 }
 
+// A thread that shares its files with others makes every system call on them slower, and the owner makes many: the caretaker has
+// a table of its own, with nothing in it but the socket. Files that the program closes later must not stay open here.
+void keep_only(int descriptor)
+{
+    constexpr unsigned last = ~0u;
+    if (close_range(last, last, 0) != 0 || unshare(CLONE_FILES) != 0)
+        return;
+    if (descriptor > 0)
+        close_range(0, static_cast<unsigned>(descriptor) - 1, 0);
+    close_range(static_cast<unsigned>(descriptor) + 1, last, 0);
+}
+
 }  // namespace
+
+// Not a mutex: the owner passes here several times in a microsecond and finds it free, but for once in some seconds.
+void Udp::enter()
+{
+    // [T1] what the last one did is visible; pairs with [T2].
+    while (taken_.test_and_set(std::memory_order_acquire))
+        sched_yield();
+}
+
+void Udp::leave()
+{
+    taken_.clear(std::memory_order_release);  // [T2]
+}
 
 class Udp::Turn {
   public:
@@ -27,7 +54,7 @@ class Udp::Turn {
     {
         if (nested_)
             return;
-        device_->mutex_.lock();
+        device_->enter();
         device_->inside_ = true;
     }
     ~Turn()
@@ -35,7 +62,7 @@ class Udp::Turn {
         if (nested_)
             return;
         device_->inside_ = false;
-        device_->mutex_.unlock();
+        device_->leave();
     }
     Turn(const Turn &) = delete;
     Turn &operator=(const Turn &) = delete;
@@ -71,7 +98,8 @@ Result<std::unique_ptr<Udp>> Udp::create(const Settings &settings, const Sink &s
     Result<std::vector<Address>> addresses = choose_addresses(interfaces.value(), settings.interfaces);
     if (!addresses.ok())
         return addresses.error();
-    Result<std::unique_ptr<Socket>> socket = Socket::create({ports.value(), settings.segmentation == "auto"});
+    bool v6 = !std::ranges::all_of(addresses.value(), &Address::is_v4);
+    Result<std::unique_ptr<Socket>> socket = Socket::create({ports.value(), v6, settings.segmentation == "auto"});
     if (!socket.ok())
         return socket.error();
 
@@ -102,13 +130,8 @@ Udp::~Udp()
     }
     if (endpoint_ != nullptr) {
         endpoint_->close();
-        transmit();
+        transmit(now());
     }
-}
-
-Time Udp::now() const
-{
-    return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
 }
 
 std::size_t Udp::write_card(void *card) const
@@ -121,6 +144,9 @@ Result<Udp::Peer *> Udp::connect(const void *card, std::size_t size)
     std::optional<Card> other = Card::read({static_cast<const std::byte *>(card), size});
     if (!other)
         return Error{Status::invalid, "udp: " + std::to_string(size) + " bytes that are not the card of a process"};
+    if (std::ranges::none_of(other->addresses, [&](const Address &address) { return socket_->reaches(address); }))
+        return Error{Status::unreachable, "udp: a peer offers only IPv6 addresses, such as " + other->addresses.front().ip_text() +
+                                              ", and this process only IPv4 ones; name an IPv6 subnet in " + prefix + "INTERFACES"};
     Turn turn(this);
     Peer *peer = endpoint_->connect(*other);
     if (peer == nullptr)
@@ -133,35 +159,41 @@ void Udp::disconnect(Peer *peer)
 {
     Turn turn(this);
     endpoint_->disconnect(peer);
-    transmit();
+    transmit(now());
 }
 
 Status Udp::try_send(Peer *peer, const Message &message, SendProgress *progress)
 {
     Turn turn(this);
-    Status status = endpoint_->send(peer, message, progress, now());
-    transmit();
+    Time time = now();
+    Status status = endpoint_->send(peer, message, progress, time);
+    transmit(time);
     return status;
 }
 
 bool Udp::try_send_whole(Peer *peer, const Message &message)
 {
     Turn turn(this);
+    if (!socket_->stalled() && !transmitting_ && endpoint_->send_at_once(peer, message, &transmission_, now())) [[likely]] {
+        socket_->send(transmission_);
+        note_deadline();
+        return true;
+    }
     if (peer->state != PairState::open || (peer->outgoing != nullptr && !peer->outgoing->has_room(message.header_size + message.payload.size)))
         return false;
     SendProgress progress;
-    Status status = endpoint_->send(peer, message, &progress, now());
-    transmit();
+    Time time = now();
+    Status status = endpoint_->send(peer, message, &progress, time);
+    transmit(time);
     return status == Status::ok;
 }
 
 // Everything there is to send, unless the socket is full.
-void Udp::transmit()
+void Udp::transmit(Time time)
 {
     if (transmitting_ || !socket_->flush())
         return;
     transmitting_ = true;
-    Time time = now();
     while (endpoint_->poll_transmit(&transmission_, time))
         if (!socket_->send(transmission_))
             break;
@@ -181,10 +213,14 @@ void Udp::note_deadline()
 
 unsigned Udp::receive(bool park)
 {
-    Time time = now();
+    Time time = never;
     auto on_datagram = [&](const Header &header, std::size_t size, std::span<std::byte> body, const Address &from) {
+        if (time == never)
+            time = now();
         if (!is_packet(header, size))
             return endpoint_->on_malformed();
+        if (header.fragment != 0 && header.kind() == Kind::data)
+            socket_->expect_trains();
         if (!park || header.kind() != Kind::data)
             return endpoint_->on_datagram({header, body}, from, time);
         if (parked_bytes_ + body.size() > park_limit_)
@@ -192,8 +228,10 @@ unsigned Udp::receive(bool park)
         parked_bytes_ += cost_of(body.size());
         parked_.push_back({header, {body.begin(), body.end()}, from});
     };
-    auto on_refused = [&](const Address &to) { endpoint_->on_refused(to, time); };
-    return socket_->receive(park ? Endpoint::Expected{} : endpoint_->expected(), on_datagram, on_refused);
+    auto on_refused = [&](const Address &to) { endpoint_->on_refused(to, now()); };
+    unsigned count = socket_->receive(park ? Endpoint::Expected{} : endpoint_->expected(), on_datagram, on_refused);
+    receive_time_ = time;
+    return count;
 }
 
 unsigned Udp::poll()
@@ -212,12 +250,19 @@ unsigned Udp::poll()
         ++count;
     }
     count += receive(false);
-    if (Time time = now(); time >= endpoint_->next_deadline())
-        endpoint_->on_timer(time);
-    if (endpoint_->wants_to_transmit() || socket_->stalled())
-        transmit();
-    else if (count > 0)
-        note_deadline();
+    // The clock is worth a tenth of a poll: while nothing comes it is looked at now and then.
+    bool slept = may_have_slept_.load(std::memory_order_relaxed);
+    if (count > 0 || slept || ++idle_polls_ % 16 == 0) {
+        if (slept)
+            may_have_slept_.store(false, std::memory_order_relaxed);
+        Time time = receive_time_ == never ? now() : receive_time_;
+        if (time >= endpoint_->next_deadline())
+            endpoint_->on_timer(time);
+        if (endpoint_->wants_to_transmit() || socket_->stalled())
+            transmit(time);
+        else if (count > 0)
+            note_deadline();
+    }
     if (endpoint_->failure() && !failure_) [[unlikely]]
         failure_ = endpoint_->failure();
     polling_ = false;
@@ -246,6 +291,7 @@ std::chrono::nanoseconds Udp::sleep_limit() const
 
 bool Udp::arm()
 {
+    may_have_slept_.store(true, std::memory_order_relaxed);
     return sleep_limit() > Time::zero() && !socket_->readable();
 }
 
@@ -276,6 +322,7 @@ void Udp::start_caretaker()
 // Others ask after a quarter of the silence limit, and want an answer within the rest of it.
 void Udp::care()
 {
+    keep_only(descriptor());
     auto period = settings_.silence_limit / 8;
     std::uint32_t seen = 0;
     std::unique_lock lock(mutex_);
@@ -284,10 +331,12 @@ void Udp::care()
         std::uint32_t polls = polls_.load(std::memory_order_relaxed);
         if (leaving_ || polls != std::exchange(seen, polls))
             continue;
+        enter();
         while (receive(true) > 0) {
         }
         endpoint_->on_timer(now());
-        transmit();
+        transmit(now());
+        leave();
     }
 }
 

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "netmod/udp/io/interfaces.h"
@@ -65,7 +66,7 @@ class Udp {
     // Everything sent has been acknowledged.
     bool idle();
     Counters counters();
-    bool segments() const { return socket_->segments() && socket_->coalesces(); }
+    bool segments() const { return socket_->segments() && socket_->can_join(); }
 
     static constexpr std::size_t largest_header = 1100;
     static constexpr std::size_t whole_limit = Incoming::whole_limit;
@@ -80,9 +81,11 @@ class Udp {
     class Turn;
 
     Udp() = default;
-    Time now() const;
+    void enter();
+    void leave();
+    static Time now() { return clock_now(); }
     unsigned receive(bool park);
-    void transmit();
+    void transmit(Time now);
     void note_deadline();
     void care();
     void start_caretaker();
@@ -100,12 +103,16 @@ class Udp {
     std::size_t parked_bytes_ = 0;
     // For sleep(), which is called without a lock.
     std::atomic<std::int64_t> deadline_{0};
+    std::atomic<bool> may_have_slept_{false};
 
-    std::mutex mutex_;
+    std::atomic_flag taken_;  // somebody is inside
     std::thread caretaker_;
+    std::mutex mutex_;  // of what follows
     std::condition_variable leave_;
     bool leaving_ = false;
     std::atomic<std::uint32_t> polls_{0};
+    unsigned idle_polls_ = 0;
+    Time receive_time_{};
 };
 
 static_assert(Device<Udp>);

@@ -135,10 +135,16 @@ Result<std::vector<Address>> choose_addresses(const std::vector<Interface> &inte
             return Error{Status::invalid, "udp: \"" + rule.word + "\" in " + setting +
                                               " is no interface or subnet of this host, which has " + list_of(interfaces)};
 
+    auto has_v4 = [&](const std::string &name) {
+        return std::ranges::any_of(interfaces, [&](const auto &other) { return other.name == name && other.address.is_v4(); });
+    };
     std::vector<Address> chosen, loopback;
     for (const Interface &interface : interfaces) {
         bool named = std::ranges::any_of(rules, [&](const Rule &rule) { return rule.matches(interface); });
         if (all || leave_out ? named : !named)
+            continue;
+        bool by_subnet = !leave_out && std::ranges::any_of(rules, [&](const Rule &rule) { return rule.subnet && rule.matches(interface); });
+        if (!interface.address.is_v4() && !by_subnet && has_v4(interface.name))
             continue;
         (interface.loopback && (all || leave_out) ? loopback : chosen).push_back(interface.address);
     }

@@ -22,7 +22,8 @@ struct Interface {
 Result<std::vector<Interface>> find_interfaces();
 
 // "auto"; or names and subnets to use, "eth0,10.0.0.0/8"; or with ^ in front those to leave out, "^docker0,fd00::/8".
-// Loopback is used when it is named or when there is nothing else.
+// Loopback is used when it is named or when there is nothing else. An interface with IPv4 addresses is offered by those (a socket
+// for IPv4 alone is faster); its IPv6 addresses are when their subnet is named.
 Result<std::vector<Address>> choose_addresses(const std::vector<Interface> &interfaces, std::string_view wanted);
 
 struct PortRange {

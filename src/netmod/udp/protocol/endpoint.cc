@@ -224,6 +224,26 @@ Status Endpoint::send(Peer *peer, const Message &message, SendProgress *progress
     return status;
 }
 
+bool Endpoint::send_at_once(Peer *peer, const Message &message, Transmission *transmission, Time now)
+{
+    if (peer->state != PairState::open || peer->listed)
+        return false;
+    Flight *flight = outgoing_of(peer).send_at_once(message, peer->packet_size, now);
+    if (flight == nullptr)
+        return false;
+    transmission->pieces.clear();
+    transmission->size = transmission->segment = 0;
+    transmission->may_fragment = false;
+    transmission->to = peer->address;
+    add(peer, *flight, transmission, now);
+    ++counters_.transmissions;
+    ++counters_.datagrams_sent;
+    // A timer that ends soon will look again.
+    if (peer->scheduled > now + Incoming::ack_delay)
+        schedule(peer);
+    return true;
+}
+
 std::size_t Endpoint::outstanding() const
 {
     std::size_t count = 0;
@@ -328,7 +348,9 @@ void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time n
         default:
             break;
     }
-    schedule(peer);
+    // A timer that ends before anything new can be due will look again.
+    if (peer->scheduled > now + Incoming::ack_delay)
+        schedule(peer);
 }
 
 void Endpoint::on_hello(const Datagram &datagram, const Address &from, Time now)
@@ -558,10 +580,13 @@ bool Endpoint::poll_transmit(Transmission *transmission, Time now)
                          transmit_data(peer, transmission, now);
         ready_.pop_front();
         if (something) {
-            // Again, after the others.
-            ready_.push_back(peer->number);
             ++counters_.transmissions;
-            counters_.datagrams_sent += (transmission->size + transmission->segment - 1) / transmission->segment;
+            counters_.datagrams_sent += transmission->size == transmission->segment
+                                            ? 1
+                                            : (transmission->size + transmission->segment - 1) / transmission->segment;
+        }
+        if (something && has_more(peer, now)) {
+            ready_.push_back(peer->number);  // again, after the others
         } else {
             peer->listed = false;
             schedule(peer);
@@ -572,6 +597,15 @@ bool Endpoint::poll_transmit(Transmission *transmission, Time now)
             return true;
     }
     return false;
+}
+
+// False when there is nothing more to send to the peer now.
+bool Endpoint::has_more(const Peer *peer, Time now) const
+{
+    return !peer->owed_welcomes.empty() || peer->owes_alive || peer->asks_alive || peer->owes_bye || peer->owed_hellos != 0 ||
+           peer->owed_size_probes != 0 || peer->owed_size_answer != 0 ||
+           (peer->outgoing != nullptr && peer->outgoing->can_send()) ||
+           (peer->incoming != nullptr && peer->incoming->ack_deadline() <= now);
 }
 
 void Endpoint::seal(const Peer *peer, Header *header, std::span<const std::byte> body, std::uint64_t sequence) const
@@ -682,22 +716,26 @@ bool Endpoint::transmit_control(Peer *peer, Transmission *transmission, Time now
     return true;
 }
 
+void Endpoint::add(Peer *peer, Flight &flight, Transmission *transmission, Time now)
+{
+    Header &header = flight.header();
+    fill_ack(peer, &header, now);
+    seal(peer, &header, {flight.body, flight.body_size}, widen(peer->outgoing->base(), header.sequence));
+    transmission->pieces.push_back({reinterpret_cast<const std::byte *>(&header), flight.borrowed() ? sizeof header : flight.size()});
+    if (flight.borrowed())
+        transmission->pieces.push_back({flight.body, flight.body_size});
+    if (transmission->segment == 0)
+        transmission->segment = flight.size();
+    transmission->size += flight.size();
+}
+
 bool Endpoint::transmit_data(Peer *peer, Transmission *transmission, Time now)
 {
     if (peer->state != PairState::open || peer->outgoing == nullptr)
         return false;
     transmission->size = transmission->segment = 0;
     Outgoing &outgoing = *peer->outgoing;
-    outgoing.take_train(now, [&](Flight &flight) {
-        fill_ack(peer, &flight.header, now);
-        seal(peer, &flight.header, {flight.body, flight.body_size}, widen(outgoing.base(), flight.header.sequence));
-        transmission->pieces.push_back({reinterpret_cast<const std::byte *>(&flight.header), sizeof flight.header});
-        if (flight.body_size != 0)
-            transmission->pieces.push_back({flight.body, flight.body_size});
-        if (transmission->segment == 0)
-            transmission->segment = flight.size();
-        transmission->size += flight.size();
-    });
+    outgoing.take_train(now, [&](Flight &flight) { add(peer, flight, transmission, now); });
     if (transmission->pieces.empty())
         return false;
     transmission->to = peer->address;

@@ -131,6 +131,9 @@ class Endpoint {
 
     // As try_send of the PM contract.
     Status send(Peer *peer, const Message &message, SendProgress *progress, Time now);
+    // The short way for a short message: into the transmission, when nothing else must go to the peer before. False when
+    // nothing happened.
+    bool send_at_once(Peer *peer, const Message &message, Transmission *transmission, Time now);
 
     void on_datagram(const Datagram &datagram, const Address &from, Time now);
     void on_malformed() { ++counters_.datagrams_received, ++counters_.malformed; }
@@ -192,8 +195,10 @@ class Endpoint {
     void on_watch_timer(Peer *peer, Time now);
     void want(Peer *peer);
 
+    bool has_more(const Peer *peer, Time now) const;
     bool transmit_greeting(Peer *peer, Transmission *transmission);
     bool transmit_control(Peer *peer, Transmission *transmission, Time now);
+    void add(Peer *peer, Flight &flight, Transmission *transmission, Time now);
     bool transmit_data(Peer *peer, Transmission *transmission, Time now);
     // One datagram in transmission->control: a header, then `body` of the caller there, then zeros up to `size`.
     void transmit_one(Peer *peer, Transmission *transmission, Kind kind, Header header, const Address &to, std::size_t size = 0);

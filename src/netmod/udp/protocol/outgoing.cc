@@ -1,6 +1,8 @@
 #include "netmod/udp/protocol/outgoing.h"
 
 #include <algorithm>
+#include <cstring>
+#include <new>
 
 namespace pm::udp {
 namespace {
@@ -24,18 +26,31 @@ Status Outgoing::accept(const Message &message, SendProgress *progress, std::siz
     return let_go_of_payload() ? Status::ok : Status::again;
 }
 
+std::unique_ptr<std::byte[]> Outgoing::block(std::size_t size)
+{
+    if (size > spare_size || spare_.empty())
+        return std::make_unique_for_overwrite<std::byte[]>(std::max(size, spare_size));
+    auto spare = std::move(spare_.back());
+    spare_.pop_back();
+    return spare;
+}
+
 void Outgoing::make_fragment(const Message &message, SendProgress *progress, std::size_t packet_size)
 {
     std::size_t room = packet_size - sizeof(Header);
     const Payload &payload = message.payload;
+    std::size_t header_size = progress->started ? 0 : message.header_size;
+    std::size_t piece = std::min(room - header_size, payload.size - progress->sent);
+    bool copy = header_size != 0 || payload.pack != nullptr || payload.size <= whole_copy_limit;
     Flight &flight = flights_.emplace_back();
-    Header &header = flight.header;
+    flight.body_size = header_size + piece;
+    if (copy)
+        flight.own = block(flight.size());
+    Header &header = copy ? *new (flight.own.get()) Header : flight.header_alone;
     header.kind_and_flags = static_cast<std::uint8_t>(Kind::data);
     header.sequence = static_cast<std::uint32_t>(next_++);
     header.tag = message.tag;
-    std::size_t header_size = 0;
     if (!progress->started) {
-        header_size = message.header_size;
         header.header_size = static_cast<std::uint16_t>(header_size);
         header.offset = payload.size;
         next_fragment_ = 0;
@@ -44,16 +59,13 @@ void Outgoing::make_fragment(const Message &message, SendProgress *progress, std
         header.offset = progress->sent;
     }
     header.fragment = next_fragment_++;
-    std::size_t piece = std::min(room - header_size, payload.size - progress->sent);
-    flight.body_size = header_size + piece;
-    bool copy = header_size != 0 || payload.pack != nullptr || payload.size <= whole_copy_limit;
-    if (copy && flight.body_size != 0) {
-        flight.own = std::make_unique_for_overwrite<std::byte[]>(flight.body_size);
+    if (copy) {
+        std::byte *body = flight.own.get() + sizeof(Header);
         if (header_size != 0)
-            message.copy_header_to(flight.own.get());
-        payload.copy_to(flight.own.get() + header_size, progress->sent, piece);
-        flight.body = flight.own.get();
-    } else if (piece != 0) {
+            message.copy_header_to(body);
+        payload.copy_to(body + header_size, progress->sent, piece);
+        flight.body = body;
+    } else {
         flight.body = static_cast<const std::byte *>(payload.data) + progress->sent;
         borrowed_bytes_ += piece;
     }
@@ -61,6 +73,19 @@ void Outgoing::make_fragment(const Message &message, SendProgress *progress, std
     if (progress->sent == payload.size && borrowed_bytes_ > 0)
         header.kind_and_flags |= Header::answer_now;
     ++waiting_;
+}
+
+Flight *Outgoing::send_at_once(const Message &message, std::size_t packet_size, Time now)
+{
+    std::size_t size = sizeof(Header) + message.header_size + message.payload.size;
+    if (lost_ + waiting_ != 0 || size > packet_size || flights_.size() >= flight_limit ||
+        cost_on_its_way_ + cost_of(size) > std::min(peer_window_, congestion_.window()))
+        return nullptr;
+    SendProgress progress;
+    make_fragment(message, &progress, packet_size);
+    waiting_ = 0;
+    leave(flights_.back(), now);
+    return &flights_.back();
 }
 
 // True when no packet needs the sender's memory any more.
@@ -73,9 +98,11 @@ bool Outgoing::let_go_of_payload()
     for (Flight &flight : flights_) {
         if (!flight.borrowed() || flight.state == Flight::State::arrived)
             continue;
-        flight.own = std::make_unique_for_overwrite<std::byte[]>(flight.body_size);
-        std::copy_n(flight.body, flight.body_size, flight.own.get());
-        flight.body = flight.own.get();
+        auto own = block(flight.size());
+        std::memcpy(own.get(), &flight.header_alone, sizeof(Header));
+        std::memcpy(own.get() + sizeof(Header), flight.body, flight.body_size);
+        flight.own = std::move(own);
+        flight.body = flight.own.get() + sizeof(Header);
     }
     borrowed_bytes_ = 0;
     return true;
@@ -111,8 +138,9 @@ void Outgoing::arrive(Flight &flight)
     if (flight.borrowed())
         borrowed_bytes_ -= flight.body_size;
     flight.state = Flight::State::arrived;
+    if (flight.own != nullptr && flight.size() <= spare_size && spare_.size() < spare_limit)
+        spare_.push_back(std::move(flight.own));
     flight.own.reset();
-    flight.body = nullptr;
     if (flight.order > newest_order_) {
         newest_order_ = flight.order;
         newest_sent_ = flight.sent;

@@ -16,6 +16,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/status.h"
 #include "base/time.h"
@@ -33,15 +34,17 @@ struct Flight {
 
     State state = State::waiting;
     bool sent_again = false;
-    Header header;  // acknowledgement and guard are filled in when it is sent
+    std::unique_ptr<std::byte[]> own;  // header and body in one block; none when the body is in the sender's memory
+    Header header_alone;               // then
     const std::byte *body = nullptr;
     std::size_t body_size = 0;
-    std::unique_ptr<std::byte[]> own;  // where the body is, unless it is in the sender's memory
     Time sent{};
     std::uint64_t order = 0;
 
+    // Acknowledgement and guard are filled in when it is sent.
+    Header &header() { return borrowed() ? header_alone : *reinterpret_cast<Header *>(own.get()); }
     std::size_t size() const { return sizeof(Header) + body_size; }
-    bool borrowed() const { return own == nullptr && body_size != 0; }
+    bool borrowed() const { return own == nullptr; }
 };
 
 struct OutgoingCounters {
@@ -67,6 +70,9 @@ class Outgoing {
         std::size_t packets = size / (settings_.packet_sizes.front() - sizeof(Header)) + 1;
         return size <= whole_copy_limit && flights_.size() + packets <= flight_limit && waiting_ + packets <= waiting_limit;
     }
+
+    // The message as one packet that leaves now, when it fits one and nothing waits before it; otherwise null, and nothing happened.
+    Flight *send_at_once(const Message &message, std::size_t packet_size, Time now);
 
     // The next packets to send: of equal size, but for the last one, which may be shorter. Marks them as sent.
     // `add` is called for each.
@@ -105,12 +111,27 @@ class Outgoing {
     bool let_go_of_payload();
     bool fits(const Flight &flight) const;
     std::size_t first_to_send() const;
+    void leave(Flight &flight, Time now)
+    {
+        flight.state = Flight::State::on_its_way;
+        flight.sent = now;
+        flight.order = next_order_++;
+        cost_on_its_way_ += cost_of(flight.size());
+        timer_start_ = now;
+        ++counters_.packets;
+    }
     void arrive(Flight &flight);
     void lose(Flight &flight, bool congestion);
     void find_losses();
     std::size_t packet_cost() const { return cost_of(settings_.packet_sizes.front()); }
 
+    static constexpr std::size_t spare_size = 256;
+    static constexpr std::size_t spare_limit = 64;
+
+    std::unique_ptr<std::byte[]> block(std::size_t size);
+
     const ProtocolSettings &settings_;
+    std::vector<std::unique_ptr<std::byte[]>> spare_;  // blocks of small packets that have arrived
     std::deque<Flight> flights_;  // [base_, next_)
     std::uint64_t base_;
     std::uint64_t next_;
@@ -158,12 +179,7 @@ std::size_t Outgoing::take_train(Time now, Add add)
             flight.sent_again = true;
             ++counters_.sent_again;
         }
-        flight.state = Flight::State::on_its_way;
-        flight.sent = now;
-        flight.order = next_order_++;
-        cost_on_its_way_ += cost_of(flight.size());
-        timer_start_ = now;
-        ++counters_.packets;
+        leave(flight, now);
         ++count;
         total += flight.size();
         add(flight);
