@@ -140,7 +140,7 @@ class Target {
         require(target_->next_deadline() > now_, "everything is sent, and the next deadline is not in the future");
         target_->for_each_peer([](const Peer &peer) {
             require(peer.incoming == nullptr || peer.incoming->early_bytes() <= receive_buffer, "too many early bytes");
-            require(peer.outgoing == nullptr || peer.outgoing->outstanding() <= 4096, "too many packets");
+            require(peer.outgoing == nullptr || peer.outgoing->outstanding() <= Outgoing::flight_limit, "too many packets");
         });
         require(target_->peers() < 100, "too many peers");
     }

@@ -33,12 +33,12 @@ class Pair {
         settings.train_limit = mode & 8 ? 1 : 64;
         if (mode & 16)
             settings.packet_sizes = {1200, 1472, 8972};
-        // The last bytes say what will be sent.
         for (unsigned i = 0; i < 2; ++i) {
             sim::Stream stream(most_messages);
             for (sim::Shape &shape : stream) {
                 std::uint64_t word = test::mix(mode * 1000 + i * 100 + static_cast<std::uint64_t>(&shape - stream.data()));
-                shape = {word % 3 == 0 ? word / 3 % 1000 : word / 3 % 40, sizes[word / 3000 % (mode & 32 ? std::size(sizes) : 8)], word % 5 == 0};
+                std::size_t kinds = mode & 32 ? std::size(sizes) : 8;
+                shape = {word % 3 == 0 ? word / 3 % 1000 : word / 3 % 40, sizes[word / 3000 % kinds], word % 5 == 0};
             }
             ends_[i].inbox = std::make_unique<sim::Inbox>(i, trouble_);
             ends_[i].inbox->expect(1 - i, stream);
@@ -50,7 +50,8 @@ class Pair {
                 sink.place = place;
                 sink.placed = placed;
             }
-            ends_[i].endpoint = std::make_unique<Endpoint>(settings, Key{static_cast<std::uint8_t>(i + 1)}, std::vector{address(i)}, sink);
+            Key key{static_cast<std::uint8_t>(i + 1)};
+            ends_[i].endpoint = std::make_unique<Endpoint>(settings, key, std::vector{address(i)}, sink);
         }
         for (unsigned i = 0; i < 2; ++i) {
             Peer *peer = ends_[i].endpoint->connect(ends_[1 - i].endpoint->card());
@@ -156,10 +157,12 @@ class Pair {
             std::vector<std::byte> all;
             for (const auto &piece : transmission.pieces)
                 all.insert(all.end(), piece.data, piece.data + piece.size);
-            require(all.size() == transmission.size && transmission.segment >= sizeof(Header), "a transmission that makes no sense");
+            require(all.size() == transmission.size && transmission.segment >= sizeof(Header),
+                    "a transmission that makes no sense");
             for (std::size_t start = 0; start < all.size(); start += transmission.segment) {
                 auto first = all.begin() + static_cast<std::ptrdiff_t>(start);
-                ends_[1 - i].arriving.emplace_back(first, first + static_cast<std::ptrdiff_t>(std::min(transmission.segment, all.size() - start)));
+                auto size = static_cast<std::ptrdiff_t>(std::min(transmission.segment, all.size() - start));
+                ends_[1 - i].arriving.emplace_back(first, first + size);
             }
         }
         require(ends_[i].endpoint->next_deadline() > last_timer_, "everything is sent, and the next deadline is not in the future");
@@ -190,8 +193,9 @@ class Pair {
         require(!trouble_.any(), trouble_.text());
         for (End &end : ends_)
             end.endpoint->for_each_peer([&](const Peer &peer) {
-                require(peer.incoming == nullptr || peer.incoming->early_bytes() <= settings_.receive_buffer, "too many early bytes");
-                require(peer.outgoing == nullptr || peer.outgoing->outstanding() <= 4096, "too many packets");
+                require(peer.incoming == nullptr || peer.incoming->early_bytes() <= settings_.receive_buffer,
+                        "too many early bytes");
+                require(peer.outgoing == nullptr || peer.outgoing->outstanding() <= Outgoing::flight_limit, "too many packets");
             });
     }
 

@@ -28,7 +28,8 @@ struct Interval {
     bool contains(Time time) const { return time >= begin && time < end; }
 };
 
-inline constexpr std::uint64_t per = 10'000;  // what probabilities are parts of
+inline constexpr std::uint64_t per = 10'000;   // what probabilities are parts of
+inline constexpr std::size_t frame_size = 42;  // what Ethernet, IP and UDP add to a datagram
 
 struct Path {
     Time delay = 20us;
@@ -184,7 +185,8 @@ class Network {
     {
         if (!tracing_)
             return;
-        static constexpr const char *kinds[] = {"?", "hello", "welcome", "data", "ack", "size_probe", "size_answer", "alive", "bye"};
+        static constexpr const char *kinds[] = {"?",          "hello",       "welcome", "data", "ack",
+                                                "size_probe", "size_answer", "alive",   "bye"};
         udp::Header header;
         std::memcpy(&header, packet.bytes.data(), std::min(sizeof header, packet.bytes.size()));
         std::printf("%12.6f ms %-9s %u -> %s %s%s %zu bytes, sequence %u, acknowledged %u, window %u, fragment %u, offset %llu\n",
@@ -230,7 +232,8 @@ class Network {
 
     void travel(unsigned to, const Path &path, Packet packet)
     {
-        Time jitter = path.jitter > Time::zero() ? Time(random_.below(static_cast<std::uint64_t>(path.jitter.count()))) : Time::zero();
+        auto most_jitter = static_cast<std::uint64_t>(path.jitter.count());
+        Time jitter(most_jitter > 0 ? random_.below(most_jitter) : 0);
         Port &port = ports_[to];
         Time now = agenda_.now();
         Time waiting = std::max(port.free_at - now, Time::zero());
@@ -239,7 +242,8 @@ class Network {
             ++counters_.queue_dropped;
             return;
         }
-        port.free_at = now + waiting + Time(static_cast<std::int64_t>(static_cast<double>(packet.bytes.size() + 42) / port.bytes_per_nanosecond));
+        double nanoseconds = static_cast<double>(packet.bytes.size() + frame_size) / port.bytes_per_nanosecond;
+        port.free_at = now + waiting + Time(static_cast<std::int64_t>(nanoseconds));
         deliver(to, std::move(packet), port.free_at + path.delay + jitter);
     }
 
@@ -250,7 +254,8 @@ class Network {
             if (gone_[to] == Gone::no)
                 return arrive_(to, std::move(packet));
             if (gone_[to] == Gone::process && refuse_ && packet.from.ip[12] == 10 && packet.to.ip[15] == to)
-                agenda_.plan(agenda_.now() + path(to, packet.from.ip[15]).delay, [this, from = packet.from.ip[15], address = packet.to] { refuse_(from, address); });
+                agenda_.plan(agenda_.now() + path(to, packet.from.ip[15]).delay,
+                             [this, from = packet.from.ip[15], address = packet.to] { refuse_(from, address); });
         });
     }
 

@@ -44,7 +44,8 @@ struct Habits {
 class Process {
   public:
     Process(unsigned number, Agenda &agenda, Network &network, const Habits &habits, std::uint64_t seed, Trouble &trouble)
-        : number_(number), agenda_(agenda), network_(network), habits_(habits), random_(seed), trouble_(trouble), inbox_(number, trouble)
+        : number_(number), agenda_(agenda), network_(network), habits_(habits), random_(seed), trouble_(trouble),
+          inbox_(number, trouble)
     {
         udp::Key key;
         for (std::uint8_t &byte : key)
@@ -75,9 +76,10 @@ class Process {
     }
     Outbox &sends(const Process &other, Stream stream)
     {
-        outboxes_.push_back(std::make_unique<Outbox>(*endpoint_, connect(other), number_, other.number(), std::move(stream), trouble_));
+        auto outbox = std::make_unique<Outbox>(*endpoint_, connect(other), number_, other.number(), std::move(stream), trouble_);
         if (habits_.sends_at_once)
-            outboxes_.back()->use_short_way([this](udp::Peer *peer, const Message &message) { return send_at_once(peer, message); });
+            outbox->use_short_way([this](udp::Peer *peer, const Message &message) { return send_at_once(peer, message); });
+        outboxes_.push_back(std::move(outbox));
         return *outboxes_.back();
     }
     // With the outbox to that process.
@@ -244,7 +246,9 @@ class Process {
         if (habits_.receives_in_place)
             expected = endpoint_->expected();
         std::size_t full = sizeof(udp::Header) + expected.body_size;
-        auto could_be = [&](const Packet &packet) { return packet.bytes.size() > sizeof(udp::Header) && packet.bytes.size() <= full; };
+        auto could_be = [&](const Packet &packet) {
+            return packet.bytes.size() > sizeof(udp::Header) && packet.bytes.size() <= full;
+        };
         if (expected.place.empty() || !could_be(buffer_.front())) {
             receive_one(take_first(), now);
             return 1;
@@ -261,8 +265,8 @@ class Process {
             std::memcpy(&header, packet.bytes.data(), sizeof header);
             fulfilled = fulfilled && header.kind() == udp::Kind::data && header.to == expected.first.to &&
                         header.sequence == expected.first.sequence + train.size() &&
-                        header.fragment == expected.first.fragment + train.size() && header.offset == expected.first.offset + covered &&
-                        size == packet.bytes.size() - sizeof(udp::Header);
+                        header.fragment == expected.first.fragment + train.size() &&
+                        header.offset == expected.first.offset + covered && size == packet.bytes.size() - sizeof(udp::Header);
             covered += size;
             train.push_back(std::move(packet));
         } while (!buffer_.empty() && covered < expected.place.size() && could_be(buffer_.front()) &&
@@ -363,8 +367,8 @@ class Process {
         if (size == 0 || size != transmission_.size || transmission_.segment < sizeof(udp::Header) ||
             segments > habits_.settings.train_limit || size > 65'507 ||
             transmission_.segment > std::max<std::size_t>(sizes.back(), sizeof(udp::Header) + 512))
-            trouble_("a transmission of " + std::to_string(size) + " bytes in segments of " + std::to_string(transmission_.segment) +
-                     " makes no sense");
+            trouble_("a transmission of " + std::to_string(size) + " bytes in segments of " +
+                     std::to_string(transmission_.segment) + " makes no sense");
     }
 
     void remember_windows()
@@ -401,7 +405,7 @@ class Process {
     void check_memory()
     {
         endpoint_->for_each_peer([&](const udp::Peer &peer) {
-            if (peer.outgoing != nullptr && peer.outgoing->outstanding() > 4096)
+            if (peer.outgoing != nullptr && peer.outgoing->outstanding() > udp::Outgoing::flight_limit)
                 trouble_("more packets are kept for a peer than the limit allows");
             if (peer.incoming != nullptr && peer.incoming->early_bytes() > habits_.settings.receive_buffer)
                 trouble_("more early bytes are kept for a peer than the receive buffer has");

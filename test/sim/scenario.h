@@ -15,7 +15,8 @@ namespace pm::sim {
 class Scenario {
   public:
     explicit Scenario(std::uint64_t seed)
-        : random_(seed * 977 + 13), count_(random_.one_in(2) ? 2 : static_cast<unsigned>(random_.between(2, 8))), world_(seed, count_)
+        : random_(seed * 977 + 13), count_(random_.one_in(2) ? 2 : static_cast<unsigned>(random_.between(2, 8))),
+          world_(seed, count_)
     {
         choose_network();
         choose_processes();
@@ -234,7 +235,8 @@ class Scenario {
 
     Packet noise()
     {
-        Packet packet{std::vector<std::byte>(random_.below(random_.one_in(4) ? 2000 : 100)), address_of_nobody(9, 9), address_of(0)};
+        std::vector<std::byte> bytes(random_.below(random_.one_in(4) ? 2000 : 100));
+        Packet packet{std::move(bytes), address_of_nobody(9, 9), address_of(0)};
         for (std::byte &byte : packet.bytes)
             byte = static_cast<std::byte>(random_.next());
         if (packet.bytes.size() >= 8)
@@ -291,7 +293,8 @@ class Scenario {
                 bool of_victim = peer.name == udp::name_of(world_[victim_].endpoint().card().key);
                 bool knows = peer.state == udp::PairState::failed || peer.state == udp::PairState::quiet;
                 if (of_victim && !knows)
-                    world_.trouble()("process " + std::to_string(i) + " does not know that process " + std::to_string(victim_) + " is dead");
+                    world_.trouble()("process " + std::to_string(i) + " does not know that process " + std::to_string(victim_) +
+                                     " is dead");
                 if (!of_victim && peer.state == udp::PairState::failed)
                     world_.trouble()("process " + std::to_string(i) + " takes the wrong one for dead: " + peer.error.text);
             });
@@ -320,7 +323,8 @@ class Scenario {
             world_.trouble()("packets are sent after everybody has said good-bye");
         for (unsigned i = 0; i < count_; ++i)
             if (world_[i].endpoint().failure())
-                world_.trouble()("after good-bye process " + std::to_string(i) + " reports: " + world_[i].endpoint().failure().text);
+                world_.trouble()("after good-bye process " + std::to_string(i) + " reports: " +
+                                 world_[i].endpoint().failure().text);
     }
 
     test::Random random_;

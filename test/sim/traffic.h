@@ -91,7 +91,8 @@ class Inbox {
     {
         auto found = senders_.find(tag);
         if (found == senders_.end()) {
-            trouble_("process " + std::to_string(owner_) + " gets a message of process " + std::to_string(tag) + ", which sends it none");
+            trouble_("process " + std::to_string(owner_) + " gets a message of process " + std::to_string(tag) +
+                     ", which sends it none");
             return nullptr;
         }
         Sender &sender = found->second;
@@ -102,7 +103,7 @@ class Inbox {
             return trouble_(what + " begins before the one before it has ended"), nullptr;
         const Shape &shape = sender.stream[sender.begun];
         if (total != shape.payload_size)
-            return trouble_(what + " has " + std::to_string(total) + " bytes instead of " + std::to_string(shape.payload_size)), nullptr;
+            return trouble_(what + " has " + std::to_string(total) + " bytes, not " + std::to_string(shape.payload_size)), nullptr;
         if (piece_size > total)
             return trouble_(what + " begins with a piece longer than itself"), nullptr;
         if (shape.header_size != 0 && reinterpret_cast<std::uintptr_t>(header) % alignof(std::uint64_t) != 0)
@@ -205,7 +206,8 @@ class Inbox {
 class Outbox {
   public:
     Outbox(udp::Endpoint &endpoint, udp::Peer *peer, unsigned from, unsigned to, Stream stream, Trouble &trouble)
-        : endpoint_(endpoint), peer_(peer), from_(from), to_(to), stream_(std::move(stream)), allowed_(stream_.size()), trouble_(trouble)
+        : endpoint_(endpoint), peer_(peer), from_(from), to_(to), stream_(std::move(stream)), allowed_(stream_.size()),
+          trouble_(trouble)
     {
     }
 

@@ -84,8 +84,9 @@ class World {
     // Everything that was to be sent has arrived and is acknowledged.
     bool finish(Time limit)
     {
+        auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit).count();
         return run_until([this] { return all_quiet(); }, limit) ||
-               trouble_("not done after " + std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count()) + " ms:" + state());
+               trouble_("not done after " + std::to_string(seconds) + " s:" + state());
     }
     std::string state() const
     {

@@ -348,8 +348,8 @@ TEST_F(UdpOutgoing, PacksWhatIsNotContiguous)
     std::size_t bytes = 0;
     while (outgoing_.accept(message, &progress, packet_size) == Status::again) {
         outgoing_.take_train(now_, [&](Flight &flight) {
-            EXPECT_EQ(test::first_difference(9, flight.header().fragment == 0 ? 0 : flight.header().offset, flight.body, flight.body_size),
-                      test::no_difference);
+            std::size_t offset = flight.header().fragment == 0 ? 0 : flight.header().offset;
+            EXPECT_EQ(test::first_difference(9, offset, flight.body, flight.body_size), test::no_difference);
             bytes += flight.body_size;
             ++number;
         });
@@ -363,12 +363,12 @@ TEST_F(UdpOutgoing, KeepsABoundedNumberOfPackets)
     std::size_t accepted = 0;
     while (send(0) == Status::ok && accepted < 100'000)
         ++accepted;
-    EXPECT_LE(accepted, 128u) << "waiting";
+    EXPECT_LE(accepted, Outgoing::waiting_limit);
     do {
         while (send(0) == Status::ok && accepted < 100'000)
             ++accepted;
     } while (!sent().empty() && accepted < 100'000);
-    EXPECT_LE(outgoing_.outstanding(), 4096u);
+    EXPECT_LE(outgoing_.outstanding(), Outgoing::flight_limit);
     EXPECT_EQ(send(0), Status::again);
     EXPECT_FALSE(progress_.started) << "nothing was consumed";
 }

@@ -23,6 +23,7 @@ TEST(UdpWire, DecodesHeaderAndBody)
     header.to = 0x01020304;
     header.sequence = 0xffff'ffff;
     header.offset = std::uint64_t{1} << 40;
+    header.body_size = 5;
     std::vector<std::byte> bytes(sizeof header + 5);
     std::memcpy(bytes.data(), &header, sizeof header);
     bytes[sizeof header] = std::byte{42};
@@ -36,6 +37,19 @@ TEST(UdpWire, DecodesHeaderAndBody)
     EXPECT_EQ(datagram->header.offset, std::uint64_t{1} << 40);
     ASSERT_EQ(datagram->body.size(), 5u);
     EXPECT_EQ(datagram->body[0], std::byte{42});
+}
+
+// Two that the kernel joined, and that were not cut again.
+TEST(UdpWire, DoesNotTakeTwoDatagramsForOne)
+{
+    Header header;
+    header.kind_and_flags = static_cast<std::uint8_t>(Kind::data);
+    header.body_size = 5;
+    std::vector<std::byte> bytes(2 * (sizeof header + 5));
+    std::memcpy(bytes.data(), &header, sizeof header);
+    std::memcpy(bytes.data() + sizeof header + 5, &header, sizeof header);
+    EXPECT_FALSE(decode(bytes));
+    EXPECT_TRUE(decode(std::span(bytes).first(sizeof header + 5)));
 }
 
 TEST(UdpWire, RefusesWhatIsTooShortOrOfNoKind)

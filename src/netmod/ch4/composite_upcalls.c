@@ -124,6 +124,29 @@ void MPIDI_COMPOSITE_more(void *request, void *piece, size_t piece_size)
         end_of_gathered(rreq);
 }
 
+/* Of a message of which some has arrived. */
+static size_t whole_size(MPIR_Request * rreq)
+{
+    MPIDIG_rreq_async_t *incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
+
+    return incoming->offset + incoming->in_data_sz;
+}
+
+/* NULL when the receive is not in one piece, or the message does not fit it: the generic way knows what to say then. */
+static void *contiguous_place(MPIR_Request * rreq)
+{
+    int contiguous;
+    MPI_Aint true_lb, element;
+    size_t room, size = whole_size(rreq);
+    MPIR_Datatype *type ATTRIBUTE((unused));
+
+    MPIDI_Datatype_get_info(MPIDIG_REQUEST(rreq, count), MPIDIG_REQUEST(rreq, datatype), contiguous, room, type, true_lb);
+    MPIR_Datatype_get_size_macro(MPIDIG_REQUEST(rreq, datatype), element);
+    if (!contiguous || size > room || size % element != 0)
+        return NULL;
+    return MPIR_get_contig_ptr(MPIDIG_REQUEST(rreq, buffer), true_lb);
+}
+
 /* Where the payload of a message belongs whose first piece has just arrived: the user's buffer, if it is in one piece. */
 void *MPIDI_COMPOSITE_place(void *request)
 {
@@ -135,19 +158,24 @@ void *MPIDI_COMPOSITE_place(void *request)
     if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer)
         return (void *) MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer;
     incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
-    if (incoming->recv_type != MPIDIG_RECV_CONTIG || rreq->status.MPI_ERROR)
+    if (rreq->status.MPI_ERROR)
         return NULL;
-    return (char *) incoming->iov_one.iov_base - incoming->offset;
+    if (incoming->recv_type == MPIDIG_RECV_CONTIG)
+        return (char *) incoming->iov_one.iov_base - incoming->offset;
+    return incoming->recv_type == MPIDIG_RECV_DATATYPE ? contiguous_place(rreq) : NULL;
 }
 
 void MPIDI_COMPOSITE_placed(void *request)
 {
     MPIR_Request *rreq = request;
 
-    if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer)
+    if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer) {
         end_of_gathered(rreq);
-    else
-        MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
+        return;
+    }
+    if (MPIDIG_REQUEST(rreq, req->recv_async).recv_type == MPIDIG_RECV_DATATYPE)
+        MPIR_STATUS_SET_COUNT(rreq->status, whole_size(rreq));
+    MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
 }
 
 void MPIDI_COMPOSITE_sent(void *request)

@@ -167,12 +167,13 @@ Address Socket::our_address(const sockaddr_storage &storage)
 
 bool Socket::send(const Transmission &transmission)
 {
-    pieces_.clear();
-    for (const Transmission::Piece &piece : transmission.pieces)
-        pieces_.push_back({const_cast<std::byte *>(piece.data), piece.size});
     if (transmission.may_fragment)
         allow_fragments(descriptor(), true);
-    bool sent = send_pieces(pieces_.data(), pieces_.size(), transmission.to, transmission.size, transmission.segment);
+    using Piece = Transmission::Piece;
+    static_assert(sizeof(Piece) == sizeof(iovec) && offsetof(Piece, data) == offsetof(iovec, iov_base) &&
+                  offsetof(Piece, size) == offsetof(iovec, iov_len));
+    auto pieces = reinterpret_cast<const iovec *>(transmission.pieces.data());
+    bool sent = send_pieces(pieces, transmission.pieces.size(), transmission.to, transmission.size, transmission.segment);
     if (transmission.may_fragment)
         allow_fragments(descriptor(), false);
     return sent;
@@ -315,11 +316,15 @@ void Socket::expect_trains()
 void Socket::nothing_there()
 {
     constexpr unsigned patience = 2000;
-    if (!joins_) {
-        may_be_joined_ = false;
-    } else if (++empty_looks_ > patience) {
+    if (!may_be_joined_ || ++empty_looks_ <= patience)
+        return;
+    empty_looks_ = 0;
+    if (joins_) {
         set(descriptor(), IPPROTO_UDP, UDP_GRO, 0);
-        joins_ = false;  // the next time nothing is there, nothing joined is there
+        joins_ = false;
+    } else {
+        // Should something joined still be on its way after all this time, it is seen by its size, and sent again.
+        may_be_joined_ = false;
     }
 }
 

@@ -94,7 +94,6 @@ class Socket {
     unsigned empty_looks_ = 0;
     bool error_pending_ = false;
 
-    std::vector<iovec> pieces_;
     std::vector<std::byte> kept_;  // what did not fit into the send buffer
     Address kept_to_;
     std::size_t kept_segment_ = 0;

@@ -627,6 +627,7 @@ void Endpoint::transmit_one(Peer *peer, Transmission *transmission, Kind kind, H
     header.kind_and_flags |= static_cast<std::uint8_t>(kind);
     std::vector<std::byte> &bytes = transmission->control;
     bytes.resize(std::max(bytes.size(), size));
+    header.body_size = (bytes.size() - sizeof header) & 0xffff;
     seal(peer, &header, std::span(bytes).subspan(sizeof header), header.sequence);
     std::memcpy(bytes.data(), &header, sizeof header);
     transmission->to = to;

@@ -89,7 +89,7 @@ struct Peer {
 
 // Datagrams for one address: of `segment` bytes each, but for the last one. The pieces are valid until the endpoint is called again.
 struct Transmission {
-    struct Piece {
+    struct Piece {  // as an iovec
         const std::byte *data;
         std::size_t size;
     };

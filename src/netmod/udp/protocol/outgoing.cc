@@ -59,6 +59,7 @@ void Outgoing::make_fragment(const Message &message, SendProgress *progress, std
         header.offset = progress->sent;
     }
     header.fragment = next_fragment_++;
+    header.body_size = flight.body_size & 0xffff;
     if (copy) {
         std::byte *body = flight.own.get() + sizeof(Header);
         if (header_size != 0)
@@ -95,7 +96,8 @@ bool Outgoing::let_go_of_payload()
         return true;
     if (waiting_ > 0 || borrowed_bytes_ > rest_copy_limit)
         return false;
-    for (Flight &flight : flights_) {
+    for (std::size_t i = 0; i < flights_.size(); ++i) {
+        Flight &flight = flights_[i];
         if (!flight.borrowed() || flight.state == Flight::State::arrived)
             continue;
         auto own = block(flight.size());
@@ -207,7 +209,8 @@ bool Outgoing::on_acknowledged(std::uint64_t acknowledged, std::span<const std::
 void Outgoing::find_losses()
 {
     bool lost = false;
-    for (Flight &flight : flights_) {
+    for (std::size_t i = 0; i < flights_.size(); ++i) {
+        Flight &flight = flights_[i];
         if (flight.state == Flight::State::waiting)
             break;
         if (flight.state != Flight::State::on_its_way)
@@ -238,7 +241,8 @@ void Outgoing::on_timer(Time now)
     if (backoff_ == silent_timeouts)
         congestion_.on_silence(packet_cost());
     bool asked = false;
-    for (Flight &flight : flights_) {
+    for (std::size_t i = 0; i < flights_.size(); ++i) {
+        Flight &flight = flights_[i];
         if (flight.state == Flight::State::waiting || (asked && settings_.recovery == Recovery::selective))
             break;
         if (flight.state != Flight::State::on_its_way)

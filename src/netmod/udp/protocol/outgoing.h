@@ -13,11 +13,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "base/ring_queue.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "netmod/udp/protocol/congestion.h"
@@ -101,11 +101,10 @@ class Outgoing {
 
     static constexpr std::size_t whole_copy_limit = 64 * 1024;  // payloads up to this size are copied at once
     static constexpr std::size_t rest_copy_limit = 128 * 1024;  // and the ends of larger ones
+    static constexpr std::size_t flight_limit = 1024;
+    static constexpr std::size_t waiting_limit = 176;  // four long trains
 
   private:
-    static constexpr std::size_t flight_limit = 1024;
-    static constexpr std::size_t waiting_limit = 128;
-
     Flight &flight(std::uint64_t sequence) { return flights_[sequence - base_]; }
     void make_fragment(const Message &message, SendProgress *progress, std::size_t packet_size);
     bool let_go_of_payload();
@@ -132,7 +131,7 @@ class Outgoing {
 
     const ProtocolSettings &settings_;
     std::vector<std::unique_ptr<std::byte[]>> spare_;  // blocks of small packets that have arrived
-    std::deque<Flight> flights_;  // [base_, next_)
+    RingQueue<Flight> flights_;  // [base_, next_)
     std::uint64_t base_;
     std::uint64_t next_;
     std::uint32_t next_fragment_ = 0;

@@ -40,8 +40,10 @@ struct Header {
     std::uint16_t ack_delay = 0;     // how long the acknowledgement was held back, in units of ack_delay_unit
     std::uint16_t header_size = 0;   // data, fragment 0: of the message's header
     std::uint32_t fragment = 0;      // data: number in its message; hello: incarnation; size_*: size of the probe
-    std::uint64_t offset = 0;        // data: of this piece of the payload, or in fragment 0 the size of the payload;
+    std::uint64_t offset : 48 = 0;   // data: of this piece of the payload, or in fragment 0 the size of the payload;
                                      // hello, welcome: the sender's number for this pair, and which address was tried
+
+    std::uint64_t body_size : 16 = 0;  // of what follows: datagrams that were joined and not cut again are found out
 
     Kind kind() const { return static_cast<Kind>(kind_and_flags & ~answer_now); }
     bool wants_answer() const { return (kind_and_flags & answer_now) != 0; }
@@ -66,7 +68,8 @@ struct Datagram {
 // What a datagram of `size` bytes begins with makes sense.
 inline bool is_packet(const Header &header, std::size_t size)
 {
-    return size >= sizeof header && header.kind() >= Kind::hello && header.kind() <= Kind::bye;
+    return size >= sizeof header && header.body_size == static_cast<std::uint16_t>(size - sizeof header) &&
+           header.kind() >= Kind::hello && header.kind() <= Kind::bye;
 }
 
 // nullopt when it is too short, or of no known kind.
