@@ -15,8 +15,8 @@ int MPIDI_COMPOSITE_lost(void)
 }
 
 /* Datatypes in pieces. MPICH's engine reaches the middle of a type by walking there from its beginning: to pack or unpack each piece
- * by itself would take the square of the time. So from its second piece on a message is packed as a whole, and one that
- * arrives in pieces is gathered before it is unpacked. */
+ * by itself would take the square of the time, and it loses its way when a piece ends within nested types. So a message that leaves
+ * in pieces is packed as a whole before the first, and one that arrives in pieces is gathered before it is unpacked. */
 typedef struct {
     MPIDI_COMPOSITE_am_request_t original;
     size_t begin;               /* of the bytes in `data` */
@@ -46,12 +46,20 @@ static void pack_rest(MPIDI_COMPOSITE_am_request_t * send, size_t begin)
     send->count = PACKED;
 }
 
+static bool is_whole(const MPIDI_COMPOSITE_am_request_t * send, size_t offset, size_t size)
+{
+    MPI_Aint type_size;
+
+    MPIR_Datatype_get_size_macro(send->datatype, type_size);
+    return offset == 0 && size == (size_t) (type_size * send->count);
+}
+
 /* Each byte is asked for once, in order. */
 void MPIDI_COMPOSITE_pack(void *request, size_t offset, void *destination, size_t size)
 {
     MPIDI_COMPOSITE_am_request_t *send = &MPIDI_COMPOSITE_AM_REQUEST((MPIR_Request *) request);
 
-    if (offset > 0 && send->count != PACKED)
+    if (send->count != PACKED && !is_whole(send, offset, size))
         pack_rest(send, offset);
     if (send->count == PACKED) {
         packed_t *packed = (packed_t *) send->buffer;
