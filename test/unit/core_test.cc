@@ -1,6 +1,7 @@
 // The core as MPICH's C code sees it, in one process that sends to itself.
 #include "netmod/composite/core.h"
 #include "netmod/composite/heap.h"
+#include "netmod/composite/setup.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -92,6 +93,12 @@ pm_setup default_setup()
     setup.wait = "auto";
     setup.rendezvous = "auto";
     setup.shmem_backing = "auto";
+    setup.udp_interfaces = "lo";
+    setup.udp_ports = "auto";
+    setup.udp_guard = "token";
+    setup.udp_recovery = "selective";
+    setup.udp_segmentation = "auto";
+    setup.udp_silence_limit = 30;
     setup.ranks_on_host = 1;
     setup.arrived = arrived;
     setup.more = more;
@@ -191,16 +198,40 @@ TEST_F(Core, ACardNobodyOwnsIsRefusedWithASentence)
         size_t size;
     };
     pm::test::Shared<Board> board;
+    pm_setup setup = default_setup();
+    setup.devices = "shmem";
     pm::test::in_a_process(60, [&] {
-        open();
+        open(setup);
         board->size = pm_card(board->card);
     });
-    open();
+    open(setup);
     EXPECT_EQ(pm_connect(board->card, board->size), nullptr) << "its owner is gone";
     EXPECT_NE(std::string(pm_error_text()).find("process"), std::string::npos) << pm_error_text();
     EXPECT_EQ(pm_connect(board->card, 3), nullptr);
     EXPECT_NE(std::string(pm_error_text()).find("3 bytes"), std::string::npos) << pm_error_text();
     EXPECT_EQ(pm_connect(nullptr, 0), nullptr);
+}
+
+// Over UDP it is found out by sending.
+TEST_F(Core, AProcessThatIsGoneIsAnErrorOfProgress)
+{
+    struct Board {
+        char card[PM_CARD_MAX];
+        size_t size;
+    };
+    pm::test::Shared<Board> board;
+    pm::test::in_a_process(60, [&] {
+        open();
+        board->size = pm_card(board->card);
+    });
+    open();
+    pm_peer *peer = pm_connect(board->card, board->size);
+    ASSERT_NE(peer, nullptr) << pm_error_text();
+    ASSERT_EQ(pm_send(peer, 1, "header", 6, nullptr, 0, nullptr), PM_QUEUED);
+    while (pm_progress() >= 0) {
+    }
+    EXPECT_NE(std::string(pm_error_text()).find("nobody listens"), std::string::npos) << pm_error_text();
+    EXPECT_EQ(pm_progress(), -1) << "it stays so";
 }
 
 TEST_F(Core, DeliversMessagesOfAllSizesToItself)
@@ -373,6 +404,28 @@ TEST_F(Core, SendsNowAllOrNothingAndNeverPastTheQueue)
     }
 }
 
+TEST_F(Core, SendsToItselfOverUdp)
+{
+    pm_setup setup = default_setup();
+    setup.devices = "udp";
+    open(setup);
+    std::vector<std::vector<std::byte>> payloads{pattern(1, 0), pattern(2, 10), pattern(3, 20'000), pattern(4, 3'000'000)};
+    for (std::uint32_t i = 0; i < payloads.size(); ++i)
+        ASSERT_NE(send(i, payloads[i]), PM_FAILED) << pm_error_text();
+    while (received.size() < payloads.size() || !received.back()->complete() || pm_sends_queued())
+        ASSERT_GE(pm_progress(), 0) << pm_error_text();
+    for (std::size_t i = 0; i < payloads.size(); ++i)
+        EXPECT_EQ(received[i]->payload, payloads[i]);
+    pm_traffic devices[PM_DEVICES_MAX]{};
+    pm_get_traffic(devices);
+    EXPECT_EQ(devices[0].messages_sent, 0u);
+    EXPECT_STREQ(devices[1].device, "udp");
+    EXPECT_EQ(devices[1].messages_sent, 4u);
+    EXPECT_EQ(devices[1].bytes_received, 3'020'010u);
+    EXPECT_GT(devices[1].packets, 4u);
+    EXPECT_TRUE(pm_must_linger());
+}
+
 TEST_F(Core, CountsWhatItCarried)
 {
     open();
@@ -380,8 +433,9 @@ TEST_F(Core, CountsWhatItCarried)
     for (const auto &payload : payloads)
         ASSERT_NE(send(1, payload), PM_FAILED);
     progress();
-    pm_traffic traffic{};
-    pm_get_traffic(&traffic);
+    pm_traffic devices[PM_DEVICES_MAX]{};
+    pm_get_traffic(devices);
+    const pm_traffic &traffic = devices[0];
     EXPECT_STREQ(traffic.device, "shmem");
     EXPECT_EQ(traffic.messages_sent, 3u);
     EXPECT_EQ(traffic.messages_received, 3u);
@@ -399,8 +453,9 @@ TEST_F(Core, PullsAndSaysSoWhenItCannot)
     iovec pieces[] = {{copy.data(), 1000}, {copy.data() + 1000, 9000}};
     if (pm_pull(self, reinterpret_cast<std::uint64_t>(source.data()), pieces, 2) == PM_OK) {
         EXPECT_TRUE(copy == source);
-        pm_traffic traffic{};
-        pm_get_traffic(&traffic);
+        pm_traffic devices[PM_DEVICES_MAX]{};
+        pm_get_traffic(devices);
+        const pm_traffic &traffic = devices[0];
         EXPECT_EQ(traffic.pulls, 1u);
         EXPECT_EQ(traffic.bytes_pulled, 10'000u);
     }

@@ -221,7 +221,6 @@ class Endpoint {
     Error failure_;
     Counters counters_;
     Peer *last_heard_ = nullptr;
-    std::uint64_t greetings_ = 0;
 };
 
 }  // namespace pm::udp
