@@ -197,6 +197,8 @@ bool Outgoing::on_acknowledged(std::uint64_t acknowledged, std::span<const std::
         flights_.pop_front();
         ++base_;
     }
+    if (flights_.empty())
+        unasked_cost_ = 0;
     backoff_ = 0;
     probes_ = 0;
     timer_start_ = now;

@@ -118,6 +118,12 @@ class Outgoing {
         cost_on_its_way_ += cost_of(flight.size());
         timer_start_ = now;
         ++counters_.packets;
+        // The peer acknowledges by what it can take; when the network lets us send less than that, we have to ask.
+        unasked_cost_ += cost_of(flight.size());
+        if (4 * unasked_cost_ >= std::min(peer_window_, congestion_.window())) {
+            flight.header().kind_and_flags |= Header::answer_now;
+            unasked_cost_ = 0;
+        }
     }
     void arrive(Flight &flight);
     void lose(Flight &flight, bool congestion);
@@ -139,6 +145,7 @@ class Outgoing {
     std::size_t lost_ = 0;
     std::size_t borrowed_bytes_ = 0;
     std::size_t cost_on_its_way_ = 0;
+    std::size_t unasked_cost_ = 0;  // of what was sent since an answer was asked for
     std::size_t peer_window_ = 16 * 1024;
     bool was_full_ = false;
     unsigned probes_ = 0;  // packets that may be sent above all windows
