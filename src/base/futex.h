@@ -11,14 +11,14 @@
 #include <climits>
 #include <cstdint>
 
+#include "base/time.h"
+
 namespace pm {
 
 // Returns when woken, when `*word != expected`, on a signal, or after `limit`.
 inline void futex_wait(std::atomic<std::uint32_t> *word, std::uint32_t expected, std::chrono::nanoseconds limit)
 {
-    timespec time{};
-    time.tv_sec = limit.count() / 1000000000;
-    time.tv_nsec = limit.count() % 1000000000;
+    timespec time = to_timespec(limit);
     syscall(SYS_futex, word, FUTEX_WAIT, expected, &time, nullptr, 0);
 }
 

@@ -525,8 +525,7 @@ void pm_wait_sleep(int nap)
     } else {
         limit = std::min(limit, core->udp->sleep_limit());
         pollfd entries[2] = {{core->shmem_descriptor, POLLIN, 0}, {core->udp->descriptor(), POLLIN, 0}};
-        timespec time{};
-        time.tv_nsec = limit.count();
+        timespec time = pm::to_timespec(limit);
         if (ppoll(entries, 2, &time, nullptr) > 0 && entries[0].revents != 0)
             core->shmem->empty_descriptor();
     }

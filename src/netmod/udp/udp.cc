@@ -299,9 +299,7 @@ void Udp::sleep(std::chrono::nanoseconds limit)
 {
     limit = std::min(limit, sleep_limit());
     pollfd entry{descriptor(), POLLIN, 0};
-    timespec time{};
-    time.tv_sec = limit.count() / 1'000'000'000;
-    time.tv_nsec = limit.count() % 1'000'000'000;
+    timespec time = to_timespec(limit);
     ppoll(&entry, 1, &time, nullptr);
 }
 

@@ -66,7 +66,6 @@ class Udp {
     // Everything sent has been acknowledged.
     bool idle();
     Counters counters();
-    bool segments() const { return socket_->segments() && socket_->can_join(); }
 
     static constexpr std::size_t largest_header = 1100;
     static constexpr std::size_t whole_limit = Incoming::whole_limit;

@@ -25,6 +25,11 @@ ssize_t receive_message(int file, msghdr *message)
     return syscall(SYS_recvmsg, file, message, MSG_DONTWAIT);
 }
 
+bool is_full(int error)
+{
+    return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS;
+}
+
 constexpr int wanted_buffer = 4 << 20;
 
 void set(int file, int level, int option, int value)
@@ -221,7 +226,7 @@ bool Socket::send_pieces(const iovec *pieces, std::size_t count, const Address &
     for (int tries = 0; tries < 3; ++tries) {
         if (sendmsg(descriptor(), &message, MSG_DONTWAIT) >= 0)
             return true;
-        if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) {
+        if (is_full(errno)) {
             keep(pieces, count, to, segment, 0);
             return false;
         }
@@ -278,7 +283,7 @@ bool Socket::send_one_by_one(const iovec *pieces, std::size_t count, const Addre
             sent += static_cast<std::size_t>(result);
             continue;
         }
-        if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) {
+        if (is_full(errno)) {
             keep(pieces, count, to, segment, sent * segment);
             return false;
         }

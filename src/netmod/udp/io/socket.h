@@ -38,8 +38,6 @@ class Socket {
     bool reaches(const Address &address) const { return family_ == AF_INET6 || address.is_v4(); }
     std::uint16_t port() const { return port_; }
     std::size_t receive_buffer() const { return receive_buffer_; }
-    bool segments() const { return segments_; }
-    bool can_join() const { return can_join_; }
     // Trains are arriving: let the kernel join them. It stops when nothing has come for a while, because a single small
     // datagram is received faster by a simpler call, which does not tell where one of several ends.
     void expect_trains();

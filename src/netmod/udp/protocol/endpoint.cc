@@ -30,6 +30,17 @@ constexpr std::uint64_t full_sequence(std::uint32_t first)
     return (std::uint64_t{1} << 32) + first;
 }
 
+// Of a packet, whatever its guard is now.
+std::uint64_t mac_of(const Key &key, Header header, std::span<const std::byte> body, std::uint64_t sequence)
+{
+    header.guard = 0;
+    SipHash hash(key);
+    hash.add(std::as_bytes(std::span(&header, 1)));
+    hash.add(body);
+    hash.add(std::as_bytes(std::span(&sequence, 1)));
+    return hash.finish();
+}
+
 std::string in_seconds(Time time)
 {
     auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
@@ -39,7 +50,7 @@ std::string in_seconds(Time time)
 }  // namespace
 
 Endpoint::Endpoint(const ProtocolSettings &settings, const Key &key, std::vector<Address> addresses, const Sink &sink)
-    : settings_(settings), sink_(sink), card_{key, settings.guard, std::move(addresses)}, name_(name_of(key)),
+    : settings_(settings), sink_(sink), card_{key, settings.guard, std::move(addresses)},
       token_(token_of(key)), share_(settings.receive_buffer)
 {
     table_.emplace_back();  // no pair has number 0
@@ -259,17 +270,12 @@ bool Endpoint::believes(const Datagram &datagram, const Peer *peer) const
 {
     if (card_.guard == GuardKind::token)
         return datagram.header.guard == token_;
-    Header header = datagram.header;
-    header.guard = 0;
+    const Header &header = datagram.header;
     std::uint64_t sequence = header.sequence;
     if (header.kind() == Kind::data)
         sequence = widen(peer->incoming != nullptr ? peer->incoming->expected() : full_sequence(peer->its_first_sequence),
                          header.sequence);
-    SipHash hash(card_.key);
-    hash.add(std::as_bytes(std::span(&header, 1)));
-    hash.add(datagram.body);
-    hash.add(std::as_bytes(std::span(&sequence, 1)));
-    return hash.finish() == datagram.header.guard;
+    return mac_of(card_.key, header, datagram.body, sequence) == header.guard;
 }
 
 void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time now)
@@ -353,6 +359,16 @@ void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time n
         schedule(peer);
 }
 
+// What a hello and a welcome say about the peer's side of the pair.
+void Endpoint::learn(Peer *peer, const Header &header)
+{
+    peer->has_hello = true;
+    peer->its_number = static_cast<std::uint32_t>(header.offset);
+    peer->its_incarnation = header.fragment;
+    peer->its_first_sequence = header.sequence;
+    peer->its_window = header.window;
+}
+
 void Endpoint::on_hello(const Datagram &datagram, const Address &from, Time now)
 {
     const Header &header = datagram.header;
@@ -373,13 +389,8 @@ void Endpoint::on_hello(const Datagram &datagram, const Address &from, Time now)
         if (peer->state == PairState::failed)
             return;
     }
-    if (!peer->has_hello) {
-        peer->has_hello = true;
-        peer->its_number = number;
-        peer->its_incarnation = header.fragment;
-        peer->its_first_sequence = header.sequence;
-        peer->its_window = header.window;
-    }
+    if (!peer->has_hello)
+        learn(peer, header);
     if (peer->state == PairState::left)
         return;
     // Each gets its answer: which way back works is not known here.
@@ -399,15 +410,10 @@ void Endpoint::on_welcome(Peer *peer, const Datagram &datagram, Time now)
         ++counters_.malformed;
         return;
     }
-    if (!peer->has_hello) {
-        peer->has_hello = true;
-        peer->its_number = static_cast<std::uint32_t>(header.offset);
-        peer->its_incarnation = header.fragment;
-        peer->its_first_sequence = header.sequence;
-        peer->its_window = header.window;
-    } else if (peer->its_number != static_cast<std::uint32_t>(header.offset)) {
+    if (!peer->has_hello)
+        learn(peer, header);
+    else if (peer->its_number != static_cast<std::uint32_t>(header.offset))
         return;
-    }
     heard(peer, now);
     if (peer->state == PairState::asking)
         open(peer, peer->card.addresses[candidate], now);
@@ -433,7 +439,7 @@ void Endpoint::on_ack_fields(Peer *peer, const Header &header, std::span<const s
         want(peer);
 }
 
-void Endpoint::on_refused(const Address &to, Time now)
+void Endpoint::on_refused(const Address &to, Time)
 {
     for (auto &entry : table_) {
         Peer *peer = entry.get();
@@ -450,7 +456,6 @@ void Endpoint::on_refused(const Address &to, Time now)
                 fail(peer, Status::unreachable, "udp: nobody listens at " + addresses_of(peer) + ": the process has ended");
         }
     }
-    (void) now;
 }
 
 // ---- timers ----
@@ -610,16 +615,7 @@ bool Endpoint::has_more(const Peer *peer, Time now) const
 
 void Endpoint::seal(const Peer *peer, Header *header, std::span<const std::byte> body, std::uint64_t sequence) const
 {
-    if (peer->card.guard == GuardKind::token) {
-        header->guard = peer->token;
-        return;
-    }
-    header->guard = 0;
-    SipHash hash(peer->card.key);
-    hash.add(std::as_bytes(std::span(header, 1)));
-    hash.add(body);
-    hash.add(std::as_bytes(std::span(&sequence, 1)));
-    header->guard = hash.finish();
+    header->guard = peer->card.guard == GuardKind::token ? peer->token : mac_of(peer->card.key, *header, body, sequence);
 }
 
 void Endpoint::transmit_one(Peer *peer, Transmission *transmission, Kind kind, Header header, const Address &to, std::size_t size)
@@ -635,10 +631,15 @@ void Endpoint::transmit_one(Peer *peer, Transmission *transmission, Kind kind, H
     transmission->pieces.push_back({bytes.data(), bytes.size()});
 }
 
+std::uint16_t Endpoint::window_field() const
+{
+    return static_cast<std::uint16_t>(std::min<std::size_t>(share_.share() / window_unit, 0xffff));
+}
+
 bool Endpoint::transmit_greeting(Peer *peer, Transmission *transmission)
 {
     Header header;
-    header.window = static_cast<std::uint16_t>(std::min<std::size_t>(share_.share() / window_unit, 0xffff));
+    header.window = window_field();
     header.sequence = peer->first_sequence;
     header.fragment = peer->incarnation;
     if (!peer->owed_welcomes.empty()) {
@@ -665,7 +666,7 @@ bool Endpoint::transmit_greeting(Peer *peer, Transmission *transmission)
 void Endpoint::fill_ack(Peer *peer, Header *header, Time now)
 {
     header->to = peer->its_number;
-    header->window = static_cast<std::uint16_t>(std::min<std::size_t>(share_.share() / window_unit, 0xffff));
+    header->window = window_field();
     header->acknowledged = peer->its_first_sequence;
     header->ack_delay = 0;
     if (peer->incoming != nullptr) {

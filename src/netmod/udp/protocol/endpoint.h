@@ -183,6 +183,7 @@ class Endpoint {
     Incoming &incoming_of(Peer *peer);
 
     bool believes(const Datagram &datagram, const Peer *peer) const;
+    void learn(Peer *peer, const Header &header);
     void on_hello(const Datagram &datagram, const Address &from, Time now);
     void on_welcome(Peer *peer, const Datagram &datagram, Time now);
     void on_ack_fields(Peer *peer, const Header &header, std::span<const std::byte> bitmap, Time now);
@@ -202,6 +203,7 @@ class Endpoint {
     bool transmit_data(Peer *peer, Transmission *transmission, Time now);
     // One datagram in transmission->control: a header, then `body` of the caller there, then zeros up to `size`.
     void transmit_one(Peer *peer, Transmission *transmission, Kind kind, Header header, const Address &to, std::size_t size = 0);
+    std::uint16_t window_field() const;
     void fill_ack(Peer *peer, Header *header, Time now);
     void seal(const Peer *peer, Header *header, std::span<const std::byte> body, std::uint64_t sequence) const;
     std::string addresses_of(const Peer *peer) const;
@@ -209,7 +211,6 @@ class Endpoint {
     const ProtocolSettings settings_;
     const Sink sink_;
     Card card_;
-    std::uint64_t name_ = 0;
     std::uint64_t token_ = 0;
     std::vector<std::unique_ptr<Peer>> table_;  // by the low part of the number
     std::vector<std::uint32_t> free_;           // places in it

@@ -80,7 +80,7 @@ Flight *Outgoing::send_at_once(const Message &message, std::size_t packet_size, 
 {
     std::size_t size = sizeof(Header) + message.header_size + message.payload.size;
     if (lost_ + waiting_ != 0 || size > packet_size || flights_.size() >= flight_limit ||
-        cost_on_its_way_ + cost_of(size) > std::min(peer_window_, congestion_.window()))
+        cost_on_its_way_ + cost_of(size) > window())
         return nullptr;
     SendProgress progress;
     make_fragment(message, &progress, packet_size);
@@ -112,8 +112,7 @@ bool Outgoing::let_go_of_payload()
 
 bool Outgoing::fits(const Flight &flight) const
 {
-    return probes_ > 0 || cost_on_its_way_ == 0 ||
-           cost_on_its_way_ + cost_of(flight.size()) <= std::min(peer_window_, congestion_.window());
+    return probes_ > 0 || cost_on_its_way_ == 0 || cost_on_its_way_ + cost_of(flight.size()) <= window();
 }
 
 std::size_t Outgoing::first_to_send() const

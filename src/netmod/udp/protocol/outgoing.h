@@ -108,6 +108,8 @@ class Outgoing {
     Flight &flight(std::uint64_t sequence) { return flights_[sequence - base_]; }
     void make_fragment(const Message &message, SendProgress *progress, std::size_t packet_size);
     bool let_go_of_payload();
+    // What may be on its way: as much as the peer and the network allow.
+    std::size_t window() const { return std::min(peer_window_, congestion_.window()); }
     bool fits(const Flight &flight) const;
     std::size_t first_to_send() const;
     void leave(Flight &flight, Time now)
@@ -120,7 +122,7 @@ class Outgoing {
         ++counters_.packets;
         // The peer acknowledges by what it can take; when the network lets us send less than that, we have to ask.
         unasked_cost_ += cost_of(flight.size());
-        if (4 * unasked_cost_ >= std::min(peer_window_, congestion_.window())) {
+        if (4 * unasked_cost_ >= window()) {
             flight.header().kind_and_flags |= Header::answer_now;
             unasked_cost_ = 0;
         }
