@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ struct bench {
     const char *name;           /* of the program, as it appears in every output line */
     int rank;
     int ranks;
+    MPI_Comm comm;              /* who measures together: all, unless the program takes some out */
     double budget;              /* seconds one measurement may take, calibration included, if the operation is fast enough */
     size_t sizes[BENCH_MAX_SIZES];
     int size_count;
@@ -38,6 +40,15 @@ static inline double bench_now(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+}
+
+/* CPU time of this process, all threads included. */
+static inline double bench_cpu_seconds(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double) usage.ru_utime.tv_sec + (double) usage.ru_stime.tv_sec
+        + 1e-6 * ((double) usage.ru_utime.tv_usec + (double) usage.ru_stime.tv_usec);
 }
 
 static inline void bench_fail(const struct bench *bench, const char *what)
@@ -91,6 +102,7 @@ static inline void bench_ranks(struct bench *bench, int least, int most)
 {
     MPI_Comm_rank(MPI_COMM_WORLD, &bench->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &bench->ranks);
+    bench->comm = MPI_COMM_WORLD;
     if (bench->ranks < least || bench->ranks > most) {
         if (bench->rank == 0)
             fprintf(stderr, "%s: needs %d to %d ranks, started with %d\n", bench->name, least, most, bench->ranks);
@@ -178,7 +190,7 @@ static inline void bench_verify(const struct bench *bench, const char *buffer, s
             bench_fail(bench, "received data are wrong");
 }
 
-/* `iterations` times the operation under measurement; called by all ranks with the same number. */
+/* `iterations` times the operation under measurement; called by all ranks of bench->comm with the same number. */
 typedef void (*bench_body)(const struct bench *bench, long iterations, void *context);
 
 enum bench_time_of {
@@ -189,15 +201,15 @@ enum bench_time_of {
 static inline double bench_batch(const struct bench *bench, bench_body body, long iterations, void *context,
                                  enum bench_time_of whose)
 {
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(bench->comm);
     double start = bench_now();
     body(bench, iterations, context);
     double elapsed = bench_now() - start;
     double agreed = elapsed;
     if (whose == BENCH_TIME_OF_ROOT)
-        MPI_Bcast(&agreed, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+        MPI_Bcast(&agreed, 1, MPI_DOUBLE, 0, bench->comm);
     else
-        MPI_Allreduce(&elapsed, &agreed, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        MPI_Allreduce(&elapsed, &agreed, 1, MPI_DOUBLE, MPI_MAX, bench->comm);
     return agreed;
 }
 

@@ -2,7 +2,9 @@
  *
  * Honest on more ranks than cores: the operations follow each other without a barrier between them, the time is that of
  * the slowest rank over the whole batch, and the mean over the batch is one result. The root of the broadcast moves
- * by one each time, so that no root can run ahead of its receivers: it must have received the last broadcast first. */
+ * by one each time, so that no root can run ahead of its receivers: it must have received the last broadcast first.
+ *
+ * --sizes replaces the sizes of the operations: bytes of the message, of the vector, of the block for each pair of ranks. */
 #include "bench.h"
 
 struct blocks {
@@ -76,7 +78,7 @@ static void verify_alltoall(const struct bench *bench, struct blocks *blocks)
 
 static const struct operation {
     const char *name;
-    int size;                   /* bytes: of the message, of the vector, of the block for each pair of ranks */
+    size_t size;                /* unless --sizes gives others */
     bench_body body;
     void (*verify)(const struct bench *bench, struct blocks *blocks);
 } operations[] = {
@@ -85,6 +87,18 @@ static const struct operation {
     { "bcast", 65536, bcast, verify_bcast },
     { "alltoall", 4096, alltoall, verify_alltoall },
 };
+
+static void measure(const struct bench *bench, const struct operation *operation, size_t size)
+{
+    const size_t room = size * (size_t) bench->ranks;
+    struct blocks blocks = { bench_buffer(bench, room), bench_buffer(bench, room), (int) size };
+    if (operation->verify != NULL)
+        operation->verify(bench, &blocks);
+    const double seconds = bench_measure(bench, operation->body, &blocks, BENCH_TIME_OF_SLOWEST);
+    bench_emit(bench, operation->name, size, seconds * 1e6, "us");
+    free(blocks.outgoing);
+    free(blocks.incoming);
+}
 
 int main(int argc, char **argv)
 {
@@ -96,14 +110,10 @@ int main(int argc, char **argv)
         if (bench.operation != NULL && strcmp(bench.operation, operation->name) != 0)
             continue;
         found = 1;
-        const size_t room = (size_t) operation->size * (size_t) bench.ranks;
-        struct blocks blocks = { bench_buffer(&bench, room), bench_buffer(&bench, room), operation->size };
-        if (operation->verify != NULL)
-            operation->verify(&bench, &blocks);
-        const double seconds = bench_measure(&bench, operation->body, &blocks, BENCH_TIME_OF_SLOWEST);
-        bench_emit(&bench, operation->name, (size_t) operation->size, seconds * 1e6, "us");
-        free(blocks.outgoing);
-        free(blocks.incoming);
+        for (int j = 0; j < bench.size_count; j++)
+            measure(&bench, operation, bench.sizes[j]);
+        if (bench.size_count == 0)
+            measure(&bench, operation, operation->size);
     }
     if (!found)
         bench_fail(&bench, "no such --operation; known: barrier, allreduce, bcast, alltoall");

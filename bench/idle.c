@@ -3,15 +3,6 @@
 #include "bench.h"
 
 #include <errno.h>
-#include <sys/resource.h>
-
-static double cpu_seconds(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (double) usage.ru_utime.tv_sec + (double) usage.ru_stime.tv_sec
-        + 1e-6 * ((double) usage.ru_utime.tv_usec + (double) usage.ru_stime.tv_usec);
-}
 
 int main(int argc, char **argv)
 {
@@ -28,12 +19,12 @@ int main(int argc, char **argv)
         for (int to = 1; to < bench.ranks; to++)
             MPI_Send(NULL, 0, MPI_CHAR, to, 0, MPI_COMM_WORLD);
     } else {
-        const double start = bench_now(), cpu = cpu_seconds();
+        const double start = bench_now(), cpu = bench_cpu_seconds();
         MPI_Recv(NULL, 0, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         const double waited = bench_now() - start;
         if (waited < bench.duration / 2)
             bench_fail(&bench, "the wait was too short to measure");
-        percent = 100 * (cpu_seconds() - cpu) / waited;
+        percent = 100 * (bench_cpu_seconds() - cpu) / waited;
     }
     MPI_Reduce(&percent, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     bench_emit(&bench, "recv", 0, most, "%");

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 
-from .plan import COLLECTIVES, CROWD, LARGE, loss_variant
+from .plan import ALL_OPEN, ALONE, COC_RANKS, COLLECTIVES, COMPOSITE, CROWD, LARGE, OPEN, loss_variant
 from .text import number, size_text
 
 COLLECTIVE_SIZES = {"barrier": 0, "allreduce": 8, "bcast": 65536, "alltoall": 4096}
@@ -74,6 +74,29 @@ def _network_bars(summary):
     ]
 
 
+def _composite_bars(summary):
+    """UCX, and several devices in a job."""
+    small, large = ("net_ucx", "latency", 8, 2), ("net_ucx", "bandwidth", LARGE, 2)
+    bars = [
+        _ratio_bar(summary, "8 B one-way time over UCX: ours/mpich", "mpich (the same UCX)", "<= 1.15",
+                   lambda ratio: ratio <= 1.15, small, "mpich"),
+        _ratio_bar(summary, "2 MB bandwidth over UCX: ours/mpich", "mpich (the same UCX)", ">= 0.9", lambda ratio: ratio >= 0.9,
+                   large, "mpich"),
+    ]
+    for device, bench, suffix in (("SHMEM", "anysource", ""), ("UCX", "net_anysource", ", UCX"), ("UDP", "net_anysource", ", UDP")):
+        bars.append(_ratio_bar(summary, f"8 B one-way time over {device}: any source/named source", "ours, named source", "<= 1.1",
+                               lambda ratio: ratio <= 1.1, (bench, "latency" + suffix, 8, 2), "ours",
+                               (bench, "named" + suffix, 8, 2)))
+    ranks = {variant: sum(int(host.split(":")[1]) for host in hosts) for variant, (hosts, _) in OPEN.items()}
+    bars.append(_ratio_bar(summary, "8 B one-way time over SHMEM: UCX and UDP open/alone", "ours, SHMEM alone", "<= 1.1",
+                           lambda ratio: ratio <= 1.1, ("net_all_open", f"latency, {ALL_OPEN}", 8, ranks[ALL_OPEN]), "ours",
+                           ("net_all_open", f"latency, {ALONE}", 8, ranks[ALONE])))
+    for metric, what in (("init", "MPI_Init"), ("init_last", "MPI_Init from the last rank's call on")):
+        bars.append(_ratio_bar(summary, f"{what}, {COC_RANKS} ranks on 12 hosts: ours/mpich", "mpich (TCP)", "< 2",
+                               lambda ratio: ratio < 2, ("net_init", f"{metric}, {COMPOSITE}", 0, COC_RANKS), "mpich"))
+    return bars
+
+
 def judge(summary):
     bars = [_against_better_peer(summary, ("pingpong", "latency", 8, 2), "8 B one-way time: ours/better", "<= 1.5",
                                  lambda ratio: ratio <= 1.5, "bench/run --only pingpong")]
@@ -95,7 +118,7 @@ def judge(summary):
     key = ("idle", "recv", 0, 2)
     bars.append(_judge(summary, Bar("rank blocked in MPI_Recv: % of a core", "one core", "< 2", "bench/run --only idle"), key,
                        summary.value("ours", key), summary.range("ours", key), lambda percent: percent < 2))
-    return bars + _network_bars(summary)
+    return bars + _network_bars(summary) + _composite_bars(summary)
 
 
 def as_json(bars):

@@ -63,7 +63,8 @@ class Cluster:
                 print(f"A cluster is left behind: {error}.", file=sys.stderr)
 
     def launch(self, launcher, hosts):
-        """The command line, up to the number of ranks, that starts ranks on these hosts, one on each in turn."""
+        """The command line, up to the number of ranks, that starts ranks on these hosts: one on each in turn, or
+        as many as a host:ranks says."""
         return self._command + ["run", "--mpiexec", launcher, "-hosts", ",".join(hosts)]
 
     @contextlib.contextmanager

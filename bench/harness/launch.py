@@ -20,8 +20,8 @@ PR_SET_CHILD_SUBREAPER = 36
 
 # What a program says when only MPI_Finalize is left: bench.h, and the examples.
 FINISHED = re.compile(r'"finished"|: PASS$', re.MULTILINE)
-# The time of an example: "sor: 128 x 128 points, 2 ranks, 410 sweeps in 0.084342 s".
-EXAMPLE_TIME = re.compile(r"\w+: .* in ([0-9.]+) s")
+# The time of an example: "sor: 128 x 128 points, 2 ranks, 410 sweeps in 0.084342 s", "jacobi: solved in 0.123 s; checking".
+EXAMPLE_TIME = re.compile(r"\w+: .* in ([0-9.]+) s(; checking)?")
 
 
 class JobFailure(Exception):

@@ -98,13 +98,16 @@ class Measurement:
         command = [os.path.join(self._binaries, *([mpi.name] if mpi else []), job.executable), *job.arguments]
         if job.executable not in EXAMPLES:
             command += ["--limit", str(self._limit)]
+        environment = dict(job.environment)
+        if mpi and mpi.name != "ours":
+            environment.update(job.peer_environment)
         if not job.cluster:
-            return launch.run((mpi.launch(job.ranks, self._cores) if mpi else []) + command, self._limit)
+            return launch.run((mpi.launch(job.ranks, self._cores) if mpi else []) + command, self._limit, environment)
         cluster = self._clusters[job.cluster]
         starter = mpi or next(mpi for mpi in self._mpis if mpi.between_hosts is not None)
         command = cluster.launch(starter.launcher, job.hosts) + ["-n", str(job.ranks or len(job.hosts))] + command
         with cluster.losing(job.loss):
-            return launch.run(command, self._limit, {**starter.between_hosts, **dict(job.environment)},
+            return launch.run(command, self._limit, {**starter.between_hosts, **environment},
                               None if starter.name == "ours" else PEER_FINALIZE_LIMIT_S)
 
     def _note_failure(self, job, name, repetition, failure):

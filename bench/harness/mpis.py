@@ -63,7 +63,7 @@ def peers():
 def compile_program(command, source, target):
     """Always compiles: it takes a fraction of a second, and an MPI reinstalled under the same name must not go unnoticed."""
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    full = command + ["-O2", "-o", target, source, "-lm"]
+    full = command + ["-O2", "-pthread", "-o", target, source, "-lm"]
     try:
         result = subprocess.run(full, capture_output=True, text=True, timeout=120)
     except OSError as error:

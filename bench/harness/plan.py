@@ -3,17 +3,21 @@
 from dataclasses import dataclass
 
 PAIR_PROGRAMS = ("pingpong", "anysource", "rate", "bibw", "put")
-NETWORK_PROGRAMS = ("net_limits", "net_pingpong", "net_alltoone", "net_loss", "net_recovery", "net_sockets", "net_sor",
-                    "net_othello")
-PROGRAMS = ("limits",) + PAIR_PROGRAMS + ("coll", "init", "idle") + NETWORK_PROGRAMS
-GROUPS = {"network": NETWORK_PROGRAMS}
-EXECUTABLES = {"net_loss": "pingpong", "net_recovery": "pingpong"}      # the others are named like their program
+UDP_PROGRAMS = ("net_limits", "net_pingpong", "net_alltoone", "net_loss", "net_recovery", "net_sockets", "net_sor", "net_othello")
+COC_PROGRAMS = ("net_jacobi", "net_alltoall")       # on a cluster of clusters
+NETWORK_PROGRAMS = UDP_PROGRAMS + ("net_ucx", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
+PROGRAMS = ("limits",) + PAIR_PROGRAMS + ("threads", "coll", "init", "idle") + NETWORK_PROGRAMS
+GROUPS = {"network": NETWORK_PROGRAMS, "coc": COC_PROGRAMS,
+          "composite": ("net_ucx", "anysource", "net_anysource", "net_all_open", "net_init", *COC_PROGRAMS, "threads")}
+# The others are named like their program.
+EXECUTABLES = {"net_loss": "pingpong", "net_recovery": "pingpong", "net_ucx": "pingpong", "net_all_open": "pingpong",
+               "net_alltoall": "coll"}
 COLLECTIVES = ("barrier", "allreduce", "bcast", "alltoall")
-EXAMPLES = ("sor", "othello")       # in examples/, and not with the arguments and the output of bench.h
+EXAMPLES = ("sor", "othello", "jacobi")     # in examples/, and not with the arguments and the output of bench.h
 
-# The descriptions of the clusters, of test/coc. On the first the kernel hands 64 KB over at once, as with a network card that
-# cuts them up; on the second each packet goes, and is lost, by itself.
-HOSTS, LOSSY_HOSTS = "four-hosts", "lossy-hosts"
+# The descriptions of the clusters. On the first the kernel hands 64 KB over at once, as with a network card that cuts them up; on
+# the second each packet goes, and is lost, by itself.
+HOSTS, LOSSY_HOSTS = "test/coc/four-hosts", "test/coc/lossy-hosts"
 CROWD = 16                          # ranks on four hosts
 LOSSES = (0, 1, 5, 20)              # percent
 HOPELESS_LOSS = 20                  # for TCP: ours alone
@@ -21,7 +25,44 @@ RECOVERY_LOSSES = (1, 5)
 RECOVERIES = ("selective", "go_back_n")
 LARGE = 2 << 20
 APPLICATION_RANKS = (1, 2, 4, 8)
-APPLICATION_SIZES = {"sor": "128", "othello": "7"}
+APPLICATION_SIZES = {"sor": "128", "othello": "7", "jacobi": "200"}
+
+
+def _settings(**values):
+    """Pairs of our settings: devices="shmem" and so on."""
+    return tuple((f"MPIR_CVAR_CH4_COMPOSITE_{name.upper()}", value) for name, value in values.items())
+
+
+# Two hosts on each of two devices.
+ON_UCX = _settings(devices="shmem,ucx", networks="network lan ucx 10.77.0.0/24")
+ON_UDP = _settings(devices="shmem,udp", networks="network lan udp 10.77.0.0/24")
+SAME_UCX = (("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lan"))      # for whoever is compared
+
+# Host a plays ping-pong within itself; it reaches b by UCX, c by UDP, and both sleep. (Hosts with ranks, settings.)
+THREE_HOSTS = "test/coc/two-networks"
+ALONE, ALL_OPEN = "SHMEM alone", "UCX and UDP open"
+_TWO_NETWORKS = "network lan ucx 10.77.0.0/24 priority 30; network wan udp 10.78.0.0/24 priority 10"
+OPEN = {
+    ALONE: (("a:2",), _settings(devices="shmem")),
+    "UDP open": (("a:2", "c:1"), _settings(devices="shmem,udp", networks=_TWO_NETWORKS)),
+    "UCX open": (("a:2", "b:1"), _settings(devices="shmem,ucx", networks=_TWO_NETWORKS)),
+    ALL_OPEN: (("a:2", "b:1", "c:1"), _settings(devices="shmem,ucx,udp", networks=_TWO_NETWORKS)),
+}
+
+# The cluster of clusters of the paper's figure 3: eight hosts with two ranks each and four with one.
+COC = "bench/clusters/figure-3"
+COC_HOSTS = tuple(f"a{i}:2" for i in range(1, 9)) + tuple(f"b{i}:1" for i in range(1, 5))
+COC_RANKS = 20
+COC_WIRES = {"equal networks": COC, "slow LAN": "bench/clusters/figure-3-slow-lan"}
+_COC_LAN = "network lan udp 10.70.0.0/24 priority 10"
+_COC_NETWORKS = f"network san-a ucx 10.71.0.0/24 priority 30; network san-b ucx 10.72.0.0/24 priority 20; {_COC_LAN}"
+COMPOSITE, UDP_BETWEEN, UDP_ALONE = "composite", "UDP between hosts", "UDP for every pair"
+COC_WAYS = {
+    COMPOSITE: _settings(devices="shmem,ucx,udp", networks=_COC_NETWORKS),
+    UDP_BETWEEN: _settings(devices="shmem,udp", networks=_COC_LAN),
+    UDP_ALONE: _settings(devices="udp", networks=_COC_LAN),
+}
+COC_SIZES = (1024, 65536)           # of the all-to-all, for each pair
 
 
 @dataclass(frozen=True)
@@ -29,12 +70,13 @@ class Job:
     program: str            # as in PROGRAMS
     ranks: int              # 0: not an MPI program
     arguments: tuple = ()
-    cluster: str = ""       # the description of the cluster it runs on; empty: this machine
-    hosts: tuple = ()
+    cluster: str = ""       # the description of the cluster it runs on, below the root; empty: this machine
+    hosts: tuple = ()       # names, or name:ranks where ranks are not dealt out in turn
     loss: int = 0           # percent of the packets
-    environment: tuple = () # of pairs
+    environment: tuple = () # of pairs, for all MPIs
     ours_only: bool = False
     variant: str = ""       # tells results of the same program apart
+    peer_environment: tuple = ()    # of pairs, for the others than ours
 
     @property
     def executable(self):
@@ -50,7 +92,32 @@ def loss_variant(percent, recovery=""):
     return f"{percent} % loss" + (f", {recovery}" if recovery else "")
 
 
-def _network_jobs(program, time, long_time):
+def coc_variant(wires, way):
+    return f"{wires}, {way}"
+
+
+def _composite_jobs(program, time, long_time):
+    pair = ("a", "b")
+    if program == "net_ucx":
+        return [Job(program, 2, time, HOSTS, pair, environment=ON_UCX + SAME_UCX)]
+    if program == "net_anysource":
+        return [Job(program, 2, time, HOSTS, pair, environment=ON_UCX + SAME_UCX, variant="UCX"),
+                Job(program, 2, time, HOSTS, pair, environment=ON_UDP, ours_only=True, variant="UDP")]
+    if program == "net_all_open":
+        return [Job(program, sum(int(host.split(":")[1]) for host in hosts), long_time + ("--sizes", "8"), THREE_HOSTS, hosts,
+                    environment=settings, ours_only=True, variant=variant) for variant, (hosts, settings) in OPEN.items()]
+    if program == "net_init":
+        # Of the networks only the LAN leads everywhere, and MPICH has to be told so.
+        return [Job(program, COC_RANKS, ("--operation", "init"), COC, COC_HOSTS, environment=settings, ours_only=way != COMPOSITE,
+                    variant=way, peer_environment=(("UCX_NET_DEVICES", "lan"),))
+                for way, settings in COC_WAYS.items() if way != UDP_ALONE]
+    arguments = {"net_jacobi": (APPLICATION_SIZES["jacobi"],),
+                 "net_alltoall": long_time + ("--operation", "alltoall", "--sizes", ",".join(map(str, COC_SIZES)))}[program]
+    return [Job(program, COC_RANKS, arguments, cluster, COC_HOSTS, environment=settings, ours_only=True,
+                variant=coc_variant(wires, way)) for wires, cluster in COC_WIRES.items() for way, settings in COC_WAYS.items()]
+
+
+def _udp_jobs(program, time, long_time):
     """Ranks are dealt out to the hosts in turn, so that the neighbours of a rank are on other hosts."""
     pair, all_four = ("a", "b"), ("a", "b", "c", "d")
     large = long_time + ("--sizes", str(LARGE))
@@ -87,6 +154,8 @@ def plan(only, ranks, cores, quick):
             jobs.append(Job(program, 0, time))
         elif program in PAIR_PROGRAMS:
             jobs.append(Job(program, 2, time))
+        elif program == "threads":
+            jobs.append(Job(program, 2, long_time))
         elif program == "coll":
             jobs += [Job(program, count, (long_time if count > cores else time) + ("--operation", operation))
                      for count in ranks for operation in COLLECTIVES]
@@ -95,5 +164,5 @@ def plan(only, ranks, cores, quick):
         elif program == "idle":
             jobs.append(Job(program, 2, ("--duration", "1" if quick else "3")))
         else:
-            jobs += _network_jobs(program, time, long_time)
+            jobs += (_udp_jobs if program in UDP_PROGRAMS else _composite_jobs)(program, time, long_time)
     return jobs

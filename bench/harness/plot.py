@@ -4,9 +4,11 @@ can be read without colour too."""
 import math
 from xml.sax.saxutils import escape
 
+from .plan import COC_WAYS, COC_WIRES, COMPOSITE, UDP_ALONE, UDP_BETWEEN, coc_variant
 from .text import quantity, size_text
 
-COLOURS = {"ours": "#0072b2", "mpich": "#d55e00", "openmpi": "#009e73"}
+COLOURS = {"ours": "#0072b2", "mpich": "#d55e00", "openmpi": "#009e73",
+           COMPOSITE: "#0072b2", UDP_BETWEEN: "#e69f00", UDP_ALONE: "#d55e00"}
 MARKERS = {"ours": "circle", "mpich": "square", "openmpi": "triangle"}
 INK, FAINT, GRID, LIMIT = "#222222", "#666666", "#e4e4e4", "#8a8a8a"
 
@@ -222,11 +224,12 @@ def all_plots(summary, mpis, machine, repetitions):
         return [(title, points)] if points else []
 
     plots = {}
-    for prefix, where, latency_limit, bandwidth_limit in (
-            ("", "2 ranks", limit("core-to-core flag", "flag"), limit("one CMA call", "cma", (1024, 4 << 20))),
-            ("net_", "2 ranks on 2 hosts", limit("raw UDP", "udp", bench="net_limits"),
-             limit("raw UDP stream", "stream", bench="net_limits"))):
-        latency, bandwidth = series(f"{prefix}pingpong", "latency"), series(f"{prefix}pingpong", "bandwidth")
+    for prefix, bench, where, latency_limit, bandwidth_limit in (
+            ("", "pingpong", "2 ranks", limit("core-to-core flag", "flag"), limit("one CMA call", "cma", (1024, 4 << 20))),
+            ("net_", "net_pingpong", "2 ranks on 2 hosts", limit("raw UDP", "udp", bench="net_limits"),
+             limit("raw UDP stream", "stream", bench="net_limits")),
+            ("ucx_", "net_ucx", "2 ranks on 2 hosts, UCX over TCP", [], [])):
+        latency, bandwidth = series(bench, "latency"), series(bench, "bandwidth")
         if latency:
             plots[f"{prefix}latency.svg"] = by_size(f"One-way time, {where} (lower is better)", setting, "microseconds", latency,
                                                     latency_limit)
@@ -244,4 +247,17 @@ def all_plots(summary, mpis, machine, repetitions):
     if groups:
         plots["collectives.svg"] = panels("Collectives, time per operation (lower is better, logarithmic)", setting,
                                           "time per operation", names, groups)
+    groups = []
+    for wires in COC_WIRES:
+        inside = []
+        for bench, metric, words in (("net_jacobi", "time", ["Jacobi"]), ("net_alltoall", "alltoall", ["all-to-all"])):
+            for size in sorted({key[2] for key in summary.keys(bench)}):
+                values = {way: summary.value("ours", key) for way in COC_WAYS
+                          for key in summary.keys(bench, f"{metric}, {coc_variant(wires, way)}") if key[2] == size}
+                inside.append((words + ([size_text(size)] if size else []), values))
+        if inside:
+            groups.append((wires, inside))
+    if groups:
+        plots["coc.svg"] = panels("A cluster of clusters, 20 ranks on 12 hosts (lower is better, logarithmic)", setting, "time",
+                                  {way: way for way in COC_WAYS}, groups)
     return plots

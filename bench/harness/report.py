@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 
 from . import bars as bars_module
 from .measure import DISTURBED
-from .plan import APPLICATION_RANKS, APPLICATION_SIZES, CROWD, LARGE, RECOVERIES, loss_variant
+from .plan import (ALONE, APPLICATION_RANKS, APPLICATION_SIZES, COC_RANKS, COMPOSITE, CROWD, LARGE, OPEN, RECOVERIES, coc_variant,
+                   loss_variant)
 from .text import markdown_table, number, plain_table, quantity, size_text
 
-INIT_NAMES = {"init": "MPI_Init", "job": "whole job", "rss": "RSS after MPI_Init", "pss": "PSS after MPI_Init",
+INIT_NAMES = {"init": "MPI_Init", "init_last": "MPI_Init from the last call on", "job": "whole job", "rss": "RSS after MPI_Init", "pss": "PSS after MPI_Init",
               "rss_all_pairs": "RSS, all pairs talked", "pss_all_pairs": "PSS, all pairs talked", "hwm": "highest RSS"}
 
 
@@ -44,6 +45,19 @@ def _variant(key):
 
 def _with_variant(key, variant):
     return (key[0], f"{key[1].split(', ')[0]}, {variant}", key[2], key[3])
+
+
+def _named(key):
+    """The same with a named source."""
+    return (key[0], key[1].replace("latency", "named"), *key[2:])
+
+
+def _alone(key):
+    return ("net_all_open", f"latency, {ALONE}", key[2], sum(int(host.split(":")[1]) for host in OPEN[ALONE][0]))
+
+
+def _composite(key):
+    return _with_variant(key, coc_variant(_variant(key).split(", ")[0], COMPOSITE))
 
 
 def _ranks(key):
@@ -84,15 +98,47 @@ NETWORK_SECTIONS = [
             f"Time of `examples/othello.c` to depth {APPLICATION_SIZES['othello']}: rank 0 hands out positions, so 2 ranks are not "
             "faster than one.",
             baseline=("one rank", _on_ranks(1))),
+    Section("Between hosts over UCX: one-way time", "net_ucx", lambda key: key[1] == "latency", _size,
+            "One rank on each of two hosts, both MPIs with the same UCX, transport and interface (`UCX_TLS=tcp,self`, "
+            "`UCX_NET_DEVICES=lan`)."),
+    Section("Between hosts over UCX: bandwidth", "net_ucx", lambda key: key[1] == "bandwidth" and key[2] >= 4096, _size,
+            "Message size over the one-way time of the same ping-pong."),
+    Section("Between hosts: one-way time with MPI_ANY_SOURCE", "net_anysource", lambda key: key[1].startswith("latency"),
+            lambda key: f"{_size(key)}, {_variant(key)}", "`/named`: against receives that name the other rank, in the same job.",
+            baseline=("named", _named)),
+    Section("Several devices open", "net_all_open", lambda key: key[1].startswith("latency"),
+            lambda key: f"{_size(key)}, {_variant(key)}",
+            "One-way time between two ranks of a host, while they have peers on other hosts by other devices "
+            "(`test/coc/two-networks`). These peers sleep in MPI_Recv.", baseline=("alone", _alone)),
+    Section("Several devices open: the peers that sleep", "net_all_open", lambda key: key[1].startswith("idle"), _variant,
+            "Share of a core that the busiest of them used meanwhile."),
+    Section("Start on a cluster of clusters", "net_init", lambda key: True,
+            lambda key: f"{INIT_NAMES[key[1].split(', ')[0]]}, {_variant(key)}",
+            f"MPI_Init in the slowest of {COC_RANKS} ranks on 12 hosts (`bench/clusters/figure-3`), and from the last rank's call "
+            "to the last return, which leaves out how long the hosts take to start their ranks. `composite` opens SHMEM, UCX and "
+            "UDP; `mpich` is over TCP on the LAN."),
+    Section("A cluster of clusters: Jacobi", "net_jacobi", lambda key: True, _variant,
+            f"Time of `examples/jacobi.c`, {APPLICATION_SIZES['jacobi']} iterations, {COC_RANKS} ranks on the 12 hosts of the paper's "
+            "figure 3. `composite` is SHMEM within a host, UCX (over TCP) on each of the two system area networks, UDP on the "
+            "LAN between them. A ratio above 1 says that `composite` is faster. On `equal networks` a device is the only "
+            "difference; on the `slow LAN` each packet goes by itself.", baseline=("composite", _composite)),
+    Section("A cluster of clusters: all-to-all", "net_alltoall", lambda key: True, lambda key: f"{_size(key)}, {_variant(key)}",
+            "Time of MPI_Alltoall by the size of the block for each pair, on the same ranks and hosts.",
+            lambda key: key[2], baseline=("composite", _composite)),
 ]
 
 SECTIONS = [
     Section("One-way time", "pingpong", lambda key: key[1] == "latency", _size, "Ping-pong between two ranks."),
     Section("Bandwidth", "pingpong", lambda key: key[1] == "bandwidth" and key[2] >= 4096, _size,
             "Message size over the one-way time of the same ping-pong."),
-    Section("One-way time with MPI_ANY_SOURCE", "anysource", lambda key: True, _size),
+    Section("One-way time with MPI_ANY_SOURCE", "anysource", lambda key: key[1] == "latency", _size,
+            "`/named`: against receives that name the other rank, in the same job.", baseline=("named", _named)),
     Section("Message rate", "rate", lambda key: True, _size, "One direction, a window of 64 messages."),
     Section("Bi-directional bandwidth", "bibw", lambda key: True, _size, "Both directions together, a window of 4 messages."),
+    Section("Threads", "threads", lambda key: True, lambda key: f"{_size(key)}, {key[1]}",
+            "Messages a second between two ranks under MPI_THREAD_MULTIPLE, both ways together: rank 0 with one thread that sends and "
+            "receives in turn, with a thread for each, and both ranks with a thread for each. The last two have more threads "
+            "than cores.", baseline=("one thread", lambda key: (key[0], "one thread", *key[2:]))),
     Section("Put and flush, memory of MPI_Win_allocate", "put", _put_wanted("allocate"), _put_label),
     Section("Put and flush, memory of the user (MPI_Win_create)", "put", _put_wanted("create"), _put_label),
     Section("Collectives", "coll", lambda key: True,
@@ -141,7 +187,9 @@ def _section_rows(summary, mpis, section):
 
 
 PLOTS = (("One-way time", "latency"), ("Bandwidth", "bandwidth"), ("Collectives", "collectives"),
-         ("Between hosts: one-way time", "net_latency"), ("Between hosts: bandwidth", "net_bandwidth"))
+         ("Between hosts: one-way time", "net_latency"), ("Between hosts: bandwidth", "net_bandwidth"),
+         ("Between hosts over UCX: one-way time", "ucx_latency"), ("Between hosts over UCX: bandwidth", "ucx_bandwidth"),
+         ("A cluster of clusters: Jacobi", "coc"))
 CALL = 44 * 1448        # bytes that a raw UDP stream gives the kernel at once
 
 LIMIT_ROWS = [

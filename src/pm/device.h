@@ -31,7 +31,7 @@
 
 namespace pm {
 
-inline constexpr std::size_t max_card_size = 96;
+inline constexpr std::size_t max_card_size = 1024;
 
 struct Capabilities {
     std::size_t largest_header;  // of one message
@@ -41,6 +41,7 @@ struct Capabilities {
 struct SendProgress {
     bool started = false;   // the header is on its way
     std::size_t sent = 0;   // bytes of the payload
+    void *operation = nullptr;  // whatever the device remembers
 };
 
 template <class D>

@@ -110,6 +110,8 @@ class Shmem {
 
     // True when the peer told us that it can read our memory.
     bool peer_can_pull(const Peer *peer) const { return peer->ready != nullptr && peer->producer.pull_works(); }
+    // What the first message does otherwise: pull() does it, too, and no other thread may be sending then.
+    Status prepare(Peer *peer) { return peer->ready != nullptr ? Status::ok : attach(peer); }
     // Copies from the peer's memory; false when it cannot be read.
     bool pull(Peer *peer, std::uint64_t address, const iovec *pieces, std::size_t count);
 

@@ -10,6 +10,7 @@ template <bool plain>
 struct UdpKit {
     using Device = udp::Udp;
     static constexpr const char *name = plain ? "one_by_one_mac_go_back_n" : "trains_token_selective";
+    static constexpr std::size_t bytes_in_flight = 0;
 
     static std::string prepare() { return test::enter_private_network(); }
 

@@ -18,8 +18,42 @@ cvars:
       verbosity   : MPI_T_VERBOSITY_USER_BASIC
       scope       : MPI_T_SCOPE_ALL_EQ
       description : >-
-        The devices a job may use, separated by commas (shmem, udp). auto takes all that are built and work. Inside a host
-        shmem is used where both ranks have it, udp everywhere else.
+        The devices a job may use, separated by commas (shmem, ucx, udp). auto takes all that are built and work, but ucx over
+        TCP only where it is named here or by a network. Inside a host shmem is used where both ranks have it; between hosts the
+        network of highest priority that both are on.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_NETWORKS
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        The networks between hosts. auto finds them; otherwise the path of a file that describes them, or the description
+        itself, with a semicolon between lines such as "network san ucx 10.1.0.0/24 priority 30".
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_PRIORITY
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : given
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        Which of several networks to a host is used. given takes the one of highest priority: that of the description, or
+        ucx before udp. measure sends a few messages over each at MPI_Init, and the quickest is used.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_ROUTES
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : off
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        Who talks to whom over which device. off tells nothing; init prints the table at MPI_Init; text and json print it with
+        the traffic of each pair at MPI_Finalize; a name that ends in .txt, .json or .html is a file that rank 0 writes then.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_WAIT
       category    : CH4_COMPOSITE

@@ -12,6 +12,7 @@
 typedef struct {
     int handler_pulled;         /* the receiver has read a message from our memory */
     int handler_dynamic;        /* greetings between processes that meet at run time */
+    int handler_report;         /* what a rank has to say at the end */
 } MPIDI_COMPOSITE_global_t;
 extern MPIDI_COMPOSITE_global_t MPIDI_COMPOSITE_global;
 

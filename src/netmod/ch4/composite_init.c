@@ -1,7 +1,8 @@
-/* Start, address exchange, end and report. */
+/* Start, address exchange and end. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_coll_life.h"
+#include "composite_report.h"
 #include "netmod/composite/setup.h"
 #include <pthread.h>
 
@@ -15,6 +16,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
 
     memset(&setup, 0, sizeof setup);
     setup.devices = MPIR_CVAR_CH4_COMPOSITE_DEVICES;
+    setup.networks = MPIR_CVAR_CH4_COMPOSITE_NETWORKS;
     setup.wait = MPIR_CVAR_CH4_COMPOSITE_WAIT;
     setup.rendezvous = MPIR_CVAR_CH4_COMPOSITE_SHMEM_RNDV;
     setup.shmem_backing = MPIR_CVAR_CH4_COMPOSITE_SHMEM_BACKING;
@@ -25,6 +27,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     setup.udp_segmentation = MPIR_CVAR_CH4_COMPOSITE_UDP_SEGMENTATION;
     setup.udp_silence_limit = MPIR_CVAR_CH4_COMPOSITE_UDP_SILENCE_LIMIT;
     setup.ranks_on_host = MPIR_Process.local_size;
+    setup.process = MPIR_Process.local_rank;
     setup.arrived = MPIDI_COMPOSITE_arrived;
     setup.more = MPIDI_COMPOSITE_more;
     setup.place = MPIDI_COMPOSITE_place;
@@ -37,7 +40,9 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     MPIDI_COMPOSITE_global.handler_pulled = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_pulled);
     MPIDI_COMPOSITE_global.handler_dynamic = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_dynamic_arrived);
     MPIDI_COMPOSITE_coll_init();
-    MPIR_Assert(MPIDI_COMPOSITE_global.handler_pulled >= 0 && MPIDI_COMPOSITE_global.handler_dynamic >= 0);
+    MPIDI_COMPOSITE_global.handler_report = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_report_arrived);
+    MPIR_Assert(MPIDI_COMPOSITE_global.handler_pulled >= 0 && MPIDI_COMPOSITE_global.handler_dynamic >= 0 &&
+                MPIDI_COMPOSITE_global.handler_report >= 0);
     return MPI_SUCCESS;
 }
 
@@ -59,7 +64,8 @@ int MPIDI_COMPOSITE_init_world(void)
     if (MPIR_Process.size == 1) {
         cards[0] = card;
     } else {
-        mpi_errno = MPIR_pmi_allgather(&card, sizeof card, cards, sizeof card, MPIR_PMI_DOMAIN_ALL);
+        /* Cards are much shorter than they may be. */
+        mpi_errno = MPIR_pmi_allgather(&card, (int) sizeof card.size + card.size, cards, sizeof card, MPIR_PMI_DOMAIN_ALL);
         MPIR_ERR_CHECK(mpi_errno);
     }
     if (without_device)
@@ -75,6 +81,10 @@ int MPIDI_COMPOSITE_init_world(void)
             MPIDI_COMPOSITE_FAIL(mpi_errno);
         MPIDI_COMPOSITE_AV(&MPIDIU_get_av(0, rank)).peer = peer;
     }
+    if (MPIDI_COMPOSITE_routes_at_init() && MPIR_Process.rank == 0) {
+        mpi_errno = MPIDI_COMPOSITE_print_plan(&cards[0].bytes, &cards[0].size, sizeof card);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
 
   fn_exit:
     MPL_free(cards);
@@ -85,63 +95,10 @@ int MPIDI_COMPOSITE_init_world(void)
 
 int MPIDI_COMPOSITE_post_init(void)
 {
+    if (MPIR_ThreadInfo.thread_provided == MPI_THREAD_MULTIPLE)
+        pm_allow_threads();
+    MPIDI_COMPOSITE_register_pvars();
     return MPI_SUCCESS;
-}
-
-static void print_traffic(const pm_traffic * sum)
-{
-    printf("composite: device %s carried %llu messages, %llu bytes streamed", sum->device,
-           (unsigned long long) sum->messages_sent, (unsigned long long) sum->bytes_sent);
-    if (sum->packets == 0)
-        printf(", %llu bytes pulled by CMA in %llu messages; %llu KiB of shared memory\n",
-               (unsigned long long) sum->bytes_pulled, (unsigned long long) sum->pulls,
-               (unsigned long long) sum->memory / 1024);
-    else
-        printf("; %llu packets, %llu of them sent again, %llu alien ones dropped\n", (unsigned long long) sum->packets,
-               (unsigned long long) sum->packets_again, (unsigned long long) sum->packets_alien);
-}
-
-static int report(void)
-{
-    int mpi_errno = MPI_SUCCESS;
-    pm_traffic mine[PM_DEVICES_MAX], (*all)[PM_DEVICES_MAX] = NULL;
-    int devices;
-
-    memset(mine, 0, sizeof mine);
-    devices = pm_get_traffic(mine);
-    all = MPL_calloc(MPIR_Process.size, sizeof mine, MPL_MEM_OTHER);
-    MPIR_ERR_CHKANDJUMP(all == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
-    if (MPIR_Process.size == 1) {
-        memcpy(all[0], mine, sizeof mine);
-    } else {
-        mpi_errno = MPIR_pmi_allgather(mine, sizeof mine, all, sizeof mine, MPIR_PMI_DOMAIN_ALL);
-        MPIR_ERR_CHECK(mpi_errno);
-    }
-    if (MPIR_Process.rank != 0)
-        goto fn_exit;
-    printf("composite: %d ranks\n", MPIR_Process.size);
-    for (int device = 0; device < devices; device++) {
-        pm_traffic sum = mine[device];
-        for (int rank = 1; rank < MPIR_Process.size; rank++) {
-            sum.messages_sent += all[rank][device].messages_sent;
-            sum.bytes_sent += all[rank][device].bytes_sent;
-            sum.pulls += all[rank][device].pulls;
-            sum.bytes_pulled += all[rank][device].bytes_pulled;
-            sum.memory += all[rank][device].memory;
-            sum.packets += all[rank][device].packets;
-            sum.packets_again += all[rank][device].packets_again;
-            sum.packets_alien += all[rank][device].packets_alien;
-        }
-        if (sum.messages_sent > 0)
-            print_traffic(&sum);
-    }
-    fflush(stdout);
-
-  fn_exit:
-    MPL_free(all);
-    return mpi_errno;
-  fn_fail:
-    goto fn_exit;
 }
 
 /* Somebody may not have heard that we got its last message, and ask again: while we wait for all others in PMI, which blocks, our
@@ -199,6 +156,8 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
 
     mpi_errno = MPIDI_COMPOSITE_coll_finalize();
     MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = MPIDI_COMPOSITE_send_routes();
+    MPIR_ERR_CHECK(mpi_errno);
     while (pm_sends_queued()) {
         if (pm_progress() < 0)
             MPIDI_COMPOSITE_FAIL(mpi_errno);
@@ -208,10 +167,8 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     /* Until everybody is here, somebody may still want to send to us. */
     mpi_errno = barrier_with_progress();
     MPIR_ERR_CHECK(mpi_errno);
-    if (MPIR_CVAR_CH4_COMPOSITE_REPORT) {
-        mpi_errno = report();
-        MPIR_ERR_CHECK(mpi_errno);
-    }
+    mpi_errno = MPIDI_COMPOSITE_report();
+    MPIR_ERR_CHECK(mpi_errno);
     MPIDI_COMPOSITE_dynamic_finalize();
     pm_close();
 

@@ -44,7 +44,7 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_COMPOSITE_send(const void *buf, MPI_Aint coun
     header.generic.data_sz = size;
     header.generic.rndv_hdr_sz = 0;
     if (likely(size <= PM_SEND_NOW_LIMIT && !(flags & MPIDIG_AM_SEND_FLAGS_SYNC))) {
-        MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+        /* Sending has a lock of its own in the core: another thread may be receiving. */
         *taken = pm_send_now(peer, MPIDIG_SEND, &header.generic, sizeof header.generic, data, size);
         if (likely(*taken)) {
             if (*request == NULL)
@@ -52,7 +52,6 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_COMPOSITE_send(const void *buf, MPI_Aint coun
             else
                 MPIR_cc_set(&(*request)->cc, 0);
         }
-        MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     } else if (size > MPIDI_COMPOSITE_EAGER_LIMIT && pm_prefers_pull(peer)) {
         *taken = true;
         header.address = (uint64_t) (uintptr_t) data;

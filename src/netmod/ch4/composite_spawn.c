@@ -114,7 +114,9 @@ int MPIDI_COMPOSITE_get_local_upids(MPIR_Comm * comm, int **local_upid_size, cha
     *local_upids = next = MPL_malloc(comm->local_size * PM_CARD_MAX, MPL_MEM_ADDRESS);
     MPIR_ERR_CHKANDJUMP(*local_upid_size == NULL || next == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
     for (int rank = 0; rank < comm->local_size; rank++) {
-        (*local_upid_size)[rank] = (int) pm_peer_card(MPIDI_COMPOSITE_peer(comm, rank), next);
+        /* Asked for ourselves, it is for the name of a port, which is short. */
+        (*local_upid_size)[rank] = comm == MPIR_Process.comm_self ? (int) pm_short_card(next)
+            : (int) pm_peer_card(MPIDI_COMPOSITE_peer(comm, rank), next);
         next += (*local_upid_size)[rank];
     }
 

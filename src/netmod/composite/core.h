@@ -1,7 +1,8 @@
 /* The core as MPICH's C code sees it: one composite device in a process.
  *
  * setup.h beside it has what is needed at the start and the end.
- * All calls but pm_wait_*() must be made under one lock of the caller. Functions that can fail answer PM_FAILED (or NULL);
+ * Sending and receiving have locks of their own: pm_send_now() needs no lock, and others may receive meanwhile. pm_wait_*() need
+ * none either; all other calls are made under one lock of the caller. Functions that can fail answer PM_FAILED (or NULL);
  * pm_error_text() is then a sentence for the user. */
 #ifndef PM_CORE_H_INCLUDED
 #define PM_CORE_H_INCLUDED

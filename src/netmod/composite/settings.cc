@@ -17,7 +17,11 @@ std::string joined(const std::vector<std::string> &words)
 
 const std::vector<std::string> &known_devices()
 {
+#ifdef PM_HAVE_UCX
+    static const std::vector<std::string> devices{"shmem", "ucx", "udp"};
+#else
     static const std::vector<std::string> devices{"shmem", "udp"};
+#endif
     return devices;
 }
 

@@ -9,11 +9,13 @@
 extern "C" {
 #endif
 
-#define PM_CARD_MAX 112
+#define PM_CARD_MAX 4096
+#define PM_SHORT_CARD_MAX 112
 
 /* Settings are the texts of the CVARs; upcalls are where messages arrive. */
 typedef struct pm_setup {
     const char *devices;        /* "auto" or a list, best first */
+    const char *networks;       /* auto, a description or the file that holds it: networks.h */
     const char *wait;           /* auto, spin, yield, sleep */
     const char *rendezvous;     /* auto, pipeline, cma */
     const char *shmem_backing;  /* auto, memfd, devshm */
@@ -24,6 +26,7 @@ typedef struct pm_setup {
     const char *udp_segmentation;       /* auto, off */
     double udp_silence_limit;   /* seconds */
     int ranks_on_host;
+    int process;                /* our number among them */
 
     /* A message begins; when piece_size < total the rest follows by more(). Views end with the call. */
     void *(*arrived)(int tag, void *header, void *piece, size_t piece_size, size_t total);
@@ -36,16 +39,18 @@ typedef struct pm_setup {
 } pm_setup;
 
 int pm_open(const pm_setup *setup);
+void pm_allow_threads(void);     /* several may call from now on */
 void pm_close(void);
 
 size_t pm_card(void *card);                             /* into PM_CARD_MAX bytes; answers its size */
-pm_peer *pm_connect(const void *card, size_t size);     /* the same peer again for the same card */
+size_t pm_short_card(void *card);                       /* into PM_SHORT_CARD_MAX bytes; see card.h */
+pm_peer *pm_connect(const void *card, size_t size);     /* the same peer again for the same process */
 size_t pm_peer_card(const pm_peer *peer, void *card);
 
 /* Somebody may still need an answer from us when we have got all of ours: then others are waited for in pm_progress(). */
 int pm_must_linger(void);
 
-/* Counters by device, for reports. */
+/* Counters by kind of device, for reports. */
 typedef struct pm_traffic {
     char device[8];
     uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
@@ -53,8 +58,15 @@ typedef struct pm_traffic {
     uint64_t memory;                    /* shared memory that others fill for this process, in bytes */
     uint64_t packets, packets_again, packets_alien;     /* sent; of these, for the second time; received and not believed */
 } pm_traffic;
-#define PM_DEVICES_MAX 2
+#define PM_DEVICES_MAX 3
 int pm_get_traffic(pm_traffic *traffic);                /* into PM_DEVICES_MAX; answers how many */
+
+/* The routes of a whole job as they follow from its cards, in `format` (text, json, html): malloc'ed, or NULL. */
+char *pm_plan(const void *const *cards, const size_t *sizes, int count, const char *format);
+/* What this process can say about its routes to these peers, in the order of ranks, as bytes (report.h): malloc'ed. */
+void *pm_describe(pm_peer *const *peers, int count, size_t *size);
+/* The descriptions of all ranks, one after the other, as a table in `format`: malloc'ed, or NULL. */
+char *pm_render(const void *descriptions, const size_t *sizes, int count, int finished, const char *format);
 
 #ifdef __cplusplus
 }

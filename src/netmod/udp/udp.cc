@@ -35,43 +35,6 @@ void keep_only(int descriptor)
 
 }  // namespace
 
-// Not a mutex: the owner passes here several times in a microsecond and finds it free, but for once in some seconds.
-void Udp::enter()
-{
-    // [T1] what the last one did is visible; pairs with [T2].
-    while (taken_.test_and_set(std::memory_order_acquire))
-        sched_yield();
-}
-
-void Udp::leave()
-{
-    taken_.clear(std::memory_order_release);  // [T2]
-}
-
-class Udp::Turn {
-  public:
-    explicit Turn(Udp *device) : device_(device), nested_(device->inside_)
-    {
-        if (nested_)
-            return;
-        device_->enter();
-        device_->inside_ = true;
-    }
-    ~Turn()
-    {
-        if (nested_)
-            return;
-        device_->inside_ = false;
-        device_->leave();
-    }
-    Turn(const Turn &) = delete;
-    Turn &operator=(const Turn &) = delete;
-
-  private:
-    Udp *device_;
-    bool nested_;
-};
-
 Result<std::unique_ptr<Udp>> Udp::create(const Settings &settings, const Sink &sink)
 {
     ProtocolSettings protocol;
@@ -147,7 +110,7 @@ Result<Udp::Peer *> Udp::connect(const void *card, std::size_t size)
     if (std::ranges::none_of(other->addresses, [&](const Address &address) { return socket_->reaches(address); }))
         return Error{Status::unreachable, "udp: a peer offers only IPv6 addresses, such as " + other->addresses.front().ip_text() +
                                               ", and this process only IPv4 ones; name an IPv6 subnet in " + prefix + "INTERFACES"};
-    Turn turn(this);
+    Turn turn(gate_);
     Peer *peer = endpoint_->connect(*other);
     if (peer == nullptr)
         return Error{Status::no_memory, "udp: too many peers"};
@@ -157,14 +120,14 @@ Result<Udp::Peer *> Udp::connect(const void *card, std::size_t size)
 
 void Udp::disconnect(Peer *peer)
 {
-    Turn turn(this);
+    Turn turn(gate_);
     endpoint_->disconnect(peer);
     transmit(now());
 }
 
 Status Udp::try_send(Peer *peer, const Message &message, SendProgress *progress)
 {
-    Turn turn(this);
+    Turn turn(gate_);
     Time time = now();
     Status status = endpoint_->send(peer, message, progress, time);
     transmit(time);
@@ -173,7 +136,7 @@ Status Udp::try_send(Peer *peer, const Message &message, SendProgress *progress)
 
 bool Udp::try_send_whole(Peer *peer, const Message &message)
 {
-    Turn turn(this);
+    Turn turn(gate_);
     if (!socket_->stalled() && !transmitting_ && endpoint_->send_at_once(peer, message, &transmission_, now())) [[likely]] {
         socket_->send(transmission_);
         note_deadline();
@@ -238,7 +201,7 @@ unsigned Udp::poll()
 {
     if (polling_)
         return 0;
-    Turn turn(this);
+    Turn turn(gate_);
     polling_ = true;
     polls_.fetch_add(1, std::memory_order_relaxed);
     unsigned count = 0;
@@ -271,13 +234,13 @@ unsigned Udp::poll()
 
 bool Udp::idle()
 {
-    Turn turn(this);
+    Turn turn(gate_);
     return endpoint_->outstanding() == 0 && !socket_->stalled();
 }
 
 Counters Udp::counters()
 {
-    Turn turn(this);
+    Turn turn(gate_);
     return endpoint_->counters();
 }
 
@@ -329,12 +292,11 @@ void Udp::care()
         std::uint32_t polls = polls_.load(std::memory_order_relaxed);
         if (leaving_ || polls != std::exchange(seen, polls))
             continue;
-        enter();
+        Turn turn(gate_);
         while (receive(true) > 0) {
         }
         endpoint_->on_timer(now());
         transmit(now());
-        leave();
     }
 }
 

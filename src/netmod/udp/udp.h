@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/gate.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "netmod/udp/io/interfaces.h"
@@ -61,6 +62,9 @@ class Udp {
     int descriptor() const { return socket_->descriptor(); }
     std::chrono::nanoseconds sleep_limit() const;
 
+    // Taken for as long as several calls belong together; each takes it by itself, too.
+    Gate &gate() { return gate_; }
+
     // Why a peer is gone, once one is; a peer's own error is in Peer::error.
     const Error *failure() const { return failure_ ? &failure_ : nullptr; }
     // Everything sent has been acknowledged.
@@ -76,12 +80,7 @@ class Udp {
         std::vector<std::byte> body;
         Address from;
     };
-    // Who is inside: the owner (from an upcall perhaps, then it is inside already) or the caretaker.
-    class Turn;
-
     Udp() = default;
-    void enter();
-    void leave();
     static Time now() { return clock_now(); }
     unsigned receive(bool park);
     void transmit(Time now);
@@ -96,7 +95,6 @@ class Udp {
     Transmission transmission_;
     bool transmitting_ = false;
     bool polling_ = false;
-    bool inside_ = false;  // the owner
     Error failure_;
     std::deque<Parked> parked_;
     std::size_t parked_bytes_ = 0;
@@ -104,7 +102,7 @@ class Udp {
     std::atomic<std::int64_t> deadline_{0};
     std::atomic<bool> may_have_slept_{false};
 
-    std::atomic_flag taken_;  // somebody is inside
+    Gate gate_;  // a thread of the owner is inside, or the caretaker
     std::thread caretaker_;
     std::mutex mutex_;  // of what follows
     std::condition_variable leave_;

@@ -1,15 +1,17 @@
 #include "netmod/udp/io/interfaces.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cstring>
 #include <optional>
+
+#include "base/subnet.h"
 
 namespace pm::udp {
 namespace {
@@ -19,35 +21,13 @@ const std::string setting = "MPIR_CVAR_CH4_COMPOSITE_UDP_INTERFACES";
 // One word of the setting: a name, or a subnet.
 struct Rule {
     std::string word;
-    std::optional<Address> subnet;
-    unsigned bits = 0;  // of the 128
+    std::optional<Subnet> subnet;
 
     bool matches(const Interface &interface) const
     {
-        if (!subnet)
-            return interface.name == word;
-        for (unsigned bit = 0; bit < bits; ++bit)
-            if (((interface.address.ip[bit / 8] ^ subnet->ip[bit / 8]) >> (7 - bit % 8) & 1) != 0)
-                return false;
-        return true;
+        return subnet ? subnet->contains(interface.address.ip) : interface.name == word;
     }
 };
-
-std::optional<Address> parse_ip(const std::string &text)
-{
-    in_addr v4{};
-    in6_addr v6{};
-    if (inet_pton(AF_INET, text.c_str(), &v4) == 1) {
-        std::array<std::uint8_t, 4> bytes;
-        std::memcpy(bytes.data(), &v4, sizeof bytes);
-        return Address::v4(bytes, 0);
-    }
-    if (inet_pton(AF_INET6, text.c_str(), &v6) != 1)
-        return std::nullopt;
-    Address address;
-    std::memcpy(address.ip.data(), &v6, sizeof v6);
-    return address;
-}
 
 std::optional<unsigned> parse_number(std::string_view text, unsigned most)
 {
@@ -60,18 +40,12 @@ std::optional<unsigned> parse_number(std::string_view text, unsigned most)
 
 Result<Rule> parse_rule(std::string_view word)
 {
-    Rule rule{std::string(word), std::nullopt, 128};
-    std::size_t slash = word.find('/');
-    rule.subnet = parse_ip(std::string(word.substr(0, slash)));
-    if (slash == std::string_view::npos)
-        return rule;
-    std::optional<unsigned> bits;
-    if (rule.subnet)
-        bits = parse_number(word.substr(slash + 1), rule.subnet->is_v4() ? 32 : 128);
-    if (!bits)
-        return Error{Status::invalid, "\"" + rule.word + "\" in " + setting + " is not a subnet such as 10.0.0.0/8 or fd00::/8"};
-    rule.bits = *bits + (rule.subnet->is_v4() ? 96 : 0);
-    return rule;
+    Result<Subnet> subnet = parse_subnet(word);
+    if (subnet.ok())
+        return Rule{std::string(word), subnet.value()};
+    if (word.find('/') != std::string_view::npos)
+        return Error{Status::invalid, setting + ": " + subnet.error().text};
+    return Rule{std::string(word), std::nullopt};
 }
 
 std::string list_of(const std::vector<Interface> &interfaces)
@@ -80,6 +54,15 @@ std::string list_of(const std::vector<Interface> &interfaces)
     for (const Interface &interface : interfaces)
         text += (text.empty() ? "" : ", ") + interface.name + " (" + interface.address.ip_text() + ")";
     return text.empty() ? "no interface that is up" : text;
+}
+
+// The bits that are set in a netmask, 4 or 16 bytes.
+int count_bits(const void *mask, std::size_t size)
+{
+    int count = 0;
+    for (std::size_t i = 0; i < size; ++i)
+        count += std::popcount(static_cast<const std::uint8_t *>(mask)[i]);
+    return count;
 }
 
 }  // namespace
@@ -99,11 +82,15 @@ Result<std::vector<Interface>> find_interfaces()
             std::array<std::uint8_t, 4> bytes;
             std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in *>(entry->ifa_addr)->sin_addr, sizeof bytes);
             interface.address = Address::v4(bytes, 0);
+            if (entry->ifa_netmask != nullptr)
+                interface.bits = 96 + count_bits(&reinterpret_cast<const sockaddr_in *>(entry->ifa_netmask)->sin_addr, 4);
         } else if (entry->ifa_addr->sa_family == AF_INET6) {
             const in6_addr &ip = reinterpret_cast<const sockaddr_in6 *>(entry->ifa_addr)->sin6_addr;
             if (IN6_IS_ADDR_LINKLOCAL(&ip))
                 continue;
             std::memcpy(interface.address.ip.data(), &ip, sizeof ip);
+            if (entry->ifa_netmask != nullptr)
+                interface.bits = count_bits(&reinterpret_cast<const sockaddr_in6 *>(entry->ifa_netmask)->sin6_addr, 16);
         } else {
             continue;
         }

@@ -16,6 +16,7 @@ struct Interface {
     std::string name;
     Address address;  // its port is 0
     bool loopback = false;
+    int bits = 128;  // of its subnet, as in Subnet: 96 more for IPv4
 };
 
 // Of this host: up, running, with an address that means something elsewhere (no link-local IPv6).

@@ -6,17 +6,19 @@
 #include <cstdint>
 #include <string>
 
+#include "base/subnet.h"
+
 namespace pm::udp {
 
 struct Address {
-    std::array<std::uint8_t, 16> ip{};  // IPv4 as ::ffff:a.b.c.d
+    Ip ip{};
     std::uint16_t port = 0;
 
     auto operator<=>(const Address &) const = default;
 
-    static Address v4(std::array<std::uint8_t, 4> ip, std::uint16_t port);
-    bool is_v4() const;
-    std::string ip_text() const;
+    static Address v4(std::array<std::uint8_t, 4> ip, std::uint16_t port) { return {ip_from_v4(ip), port}; }
+    bool is_v4() const { return pm::is_v4(ip); }
+    std::string ip_text() const { return pm::ip_text(ip); }
     std::string text() const { return ip_text() + " port " + std::to_string(port); }
 };
 

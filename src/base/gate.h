@@ -1,0 +1,63 @@
+// A lock for a device: the thread that is inside may enter again (a message that is delivered may be answered at once), and one
+// that finds it taken gives its core away. Not a mutex: the owner passes here several times in a microsecond and finds it free.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+
+namespace pm {
+
+class Gate {
+  public:
+    void enter()
+    {
+        // Nobody else stores our own mark.
+        if (owner_.load(std::memory_order_relaxed) == mark()) {
+            ++depth_;
+            return;
+        }
+        while (!try_enter())
+            sched_yield();
+    }
+
+    bool try_enter()
+    {
+        const void *nobody = nullptr;
+        // [T1] what the last one did is visible; pairs with [T2].
+        if (!owner_.compare_exchange_strong(nobody, mark(), std::memory_order_acquire, std::memory_order_relaxed))
+            return false;
+        depth_ = 1;
+        return true;
+    }
+
+    void leave()
+    {
+        if (--depth_ == 0)
+            owner_.store(nullptr, std::memory_order_release);  // [T2]
+    }
+
+  private:
+    static const void *mark()
+    {
+        static thread_local char place;
+        return &place;
+    }
+
+    std::atomic<const void *> owner_{nullptr};
+    unsigned depth_ = 0;  // of the owner
+};
+
+// Inside for as long as it lives.
+class Turn {
+  public:
+    explicit Turn(Gate &gate) : gate_(gate) { gate_.enter(); }
+    ~Turn() { gate_.leave(); }
+    Turn(const Turn &) = delete;
+    Turn &operator=(const Turn &) = delete;
+
+  private:
+    Gate &gate_;
+};
+
+}  // namespace pm

@@ -1,0 +1,231 @@
+// Peers: made from their cards, each connected over the best device that reaches it.
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "netmod/composite/plan.h"
+#include "netmod/composite/routing.h"
+#include "netmod/composite/setup.h"
+#include "netmod/composite/state.h"
+
+namespace pm {
+namespace {
+
+// What is known of this process and one other.
+Topology topology_with(const pm_peer *peer)
+{
+    Topology pair;
+    const Card *cards[] = {&core->card, &peer->card};
+    for (std::uint32_t host = 0; host < 2; ++host) {
+        pair.hosts.push_back(cards[host]->host);
+        pair.nodes.push_back({host, cards[host]->process, 0});
+        for (const NetworkCard &each : cards[host]->networks)
+            add_network(&pair.networks, each.network);
+    }
+    for (std::uint32_t host = 0; host < 2; ++host)
+        pair.nodes[host].networks = networks_on(pair.networks, *cards[host]);
+    return pair;
+}
+
+// Networks that do not lead to the peer though both are on them.
+void add_gaps(Topology *pair, const pm_peer *peer)
+{
+    auto close = [&](std::uint64_t id) {
+        auto network = std::ranges::find(pair->networks, id, &Network::id);
+        if (network != pair->networks.end())
+            pair->gaps.push_back({0, 1, static_cast<std::uint32_t>(network - pair->networks.begin())});
+    };
+    for (std::uint64_t id : peer->closed)
+        close(id);
+    // Two hosts have not the same address on one network: it is one that both have for themselves, such as docker0.
+    if (peer->card.network_space == core->card.network_space)
+        return;
+    for (const NetworkCard &mine : core->card.networks)
+        for (const NetworkCard &other : peer->card.networks)
+            if (mine.network.id == other.network.id && mine.address && mine.address == other.address)
+                close(mine.network.id);
+}
+
+Error no_route(const Error &why, const std::string &shmem)
+{
+    std::string text = "no device reaches a peer. " + why.text;
+    if (!shmem.empty())
+        text += ". " + shmem;
+    else if (core->links.shmem == nullptr)
+        text += ". shmem is not among the devices of this process (MPIR_CVAR_CH4_COMPOSITE_DEVICES)";
+    for (const std::string &missing : core->links.missing)
+        text += ". " + missing;
+    return {Status::unreachable, text};
+}
+
+std::string label_of(const Card &card)
+{
+    return "process " + std::to_string(card.process) + " of host " + card.host;
+}
+
+Error connect_over(pm_peer *peer, const Network &network)
+{
+    if (network.device == DeviceKind::udp) {
+        auto connected = core->links.udp->connect(peer->card.udp.data(), peer->card.udp.size());
+        if (!connected.ok())
+            return connected.error();
+        peer->udp = connected.value();
+        peer->place = udp_place;
+    } else {
+        auto link = std::ranges::find_if(core->links.ucx, [&](const auto &each) { return each.local.network.id == network.id; });
+        auto part = std::ranges::find_if(peer->card.networks, [&](const auto &each) { return each.network.id == network.id; });
+        auto connected = link->device->connect(part->device_card.data(), part->device_card.size());
+        if (!connected.ok())
+            return connected.error();
+        peer->ucx = connected.value();
+        peer->ucx->label = label_of(peer->card);
+        peer->ucx_device = link->device.get();
+        peer->place = static_cast<std::uint8_t>(first_ucx_place + (link - core->links.ucx.begin()));
+    }
+    peer->kind = network.device;
+    peer->network = network.name;
+    core->turns[peer->place].has_peers = true;
+    core->network_peers = true;
+    if (core->links.shmem != nullptr && core->shmem_descriptor < 0)
+        core->shmem_descriptor = core->links.shmem->open_descriptor();
+    return {};
+}
+
+// Over the best network that is left. A device that refuses the peer's card closes its network for the pair.
+Error connect_over_best(pm_peer *peer, const std::string &shmem)
+{
+    std::string refused;
+    while (true) {
+        Topology pair = topology_with(peer);
+        add_gaps(&pair, peer);
+        auto route = route_between(pair, 0, 1);
+        if (!route.ok())
+            return no_route({route.error().status, route.error().text + refused}, shmem);
+        const Network &network = pair.networks[route.value().network];
+        Error error = connect_over(peer, network);
+        if (!error)
+            return {};
+        peer->closed.push_back(network.id);
+        refused += ". " + network.name + ": " + error.text;
+    }
+}
+
+Error reach(pm_peer *peer)
+{
+    std::string why;
+    if (core->links.shmem != nullptr && !peer->card.shmem.empty()) {
+        auto connected = core->links.shmem->connect(peer->card.shmem.data(), peer->card.shmem.size());
+        if (connected.ok()) {
+            peer->shmem = connected.value();
+            return {};
+        }
+        why = connected.error().text;
+    }
+    // A short card does not tell the networks of UDP, or ours has another name than the other's: UDP proves that it reaches.
+    if (peer->card.networks.empty() && !peer->card.udp.empty())
+        for (const NetworkCard &each : core->card.networks)
+            if (each.network.device == DeviceKind::udp)
+                peer->card.networks.push_back({each.network, {}, {}});
+    return connect_over_best(peer, why);
+}
+
+}  // namespace
+
+void disconnect(pm_peer *peer)
+{
+    switch (peer->kind) {
+        case DeviceKind::shmem:
+            return core->links.shmem->disconnect(peer->shmem);
+        case DeviceKind::udp:
+            return core->links.udp->disconnect(peer->udp);
+        case DeviceKind::ucx:
+            return peer->ucx_device->disconnect(peer->ucx);
+    }
+}
+
+const Error &error_of(const pm_peer *peer)
+{
+    return peer->kind == DeviceKind::shmem ? peer->shmem->error : peer->kind == DeviceKind::udp ? peer->udp->error : peer->ucx->error;
+}
+
+// A peer that its network turned out not to lead to is tried over the next one. False when there is none; error_text says so.
+bool reroute(pm_peer *peer, Status status)
+{
+    Error error = error_of(peer);
+    if (status != Status::unreachable || peer->accepted || peer->kind == DeviceKind::shmem) {
+        failed(error);
+        return false;
+    }
+    for (const NetworkCard &each : core->card.networks)
+        if (each.network.name == peer->network && each.network.device == peer->kind)
+            peer->closed.push_back(each.network.id);
+    disconnect(peer);
+    if (Error none = connect_over_best(peer, {})) {
+        failed({none.status, error.text + ". Then " + none.text});
+        return false;
+    }
+    return true;
+}
+
+}  // namespace pm
+
+using pm::core;
+using pm::failed;
+
+extern "C" {
+
+static size_t copy_out(const std::vector<std::byte> &bytes, void *card)
+{
+    std::memcpy(card, bytes.data(), bytes.size());
+    return bytes.size();
+}
+
+size_t pm_card(void *card)
+{
+    static_assert(PM_CARD_MAX == pm::Card::max_size && PM_SHORT_CARD_MAX == pm::Card::max_short_size);
+    pm::Card whole = core->card;
+    std::vector<std::byte> bytes;
+    while ((bytes = whole.write()).size() > PM_CARD_MAX)
+        whole.networks.pop_back();
+    return copy_out(bytes, card);
+}
+
+size_t pm_short_card(void *card)
+{
+    return copy_out(core->card.write_short(), card);
+}
+
+pm_peer *pm_connect(const void *card, size_t size)
+{
+    std::span bytes(static_cast<const std::byte *>(card), size);
+    auto read = pm::Card::read(bytes);
+    if (!read) {
+        failed({pm::Status::invalid, "a card of " + std::to_string(size) + " bytes that is not one of a process"});
+        return nullptr;
+    }
+    std::uint64_t id = read->id();
+    if (auto found = core->peers.find(id); found != core->peers.end()) {
+        // A whole card tells more than the short one of a port; the route stays, as messages may be under way.
+        pm_peer *known = found->second.get();
+        if (known->card_bytes.size() < size) {
+            known->card = std::move(*read);
+            known->card_bytes.assign(bytes.begin(), bytes.end());
+        }
+        return known;
+    }
+    auto peer = std::make_unique<pm_peer>();
+    peer->card = std::move(*read);
+    peer->card_bytes.assign(bytes.begin(), bytes.end());
+    if (pm::Error error = pm::reach(peer.get())) {
+        failed(error);
+        return nullptr;
+    }
+    return core->peers.emplace(id, std::move(peer)).first->second.get();
+}
+
+size_t pm_peer_card(const pm_peer *peer, void *card)
+{
+    return copy_out(peer->card_bytes, card);
+}
+
+}  // extern "C"

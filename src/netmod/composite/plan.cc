@@ -1,0 +1,89 @@
+#include "netmod/composite/plan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "shmmod/shmem.h"
+
+namespace pm {
+namespace {
+
+// Without SHMEM a process is alone on its host, as far as routes go.
+std::pair<std::uint64_t, std::size_t> host_key(const Card &card, std::size_t rank)
+{
+    shmem::Card shared;
+    if (card.shmem.size() != sizeof shared)
+        return {0, rank + 1};
+    std::memcpy(&shared, card.shmem.data(), sizeof shared);
+    return {shared.host, 0};
+}
+
+}  // namespace
+
+void add_network(std::vector<Network> *networks, const Network &network)
+{
+    auto place = std::ranges::lower_bound(*networks, network.id, {}, &Network::id);
+    if (place != networks->end() && place->id == network.id)
+        place->priority = std::max(place->priority, network.priority);
+    else if (networks->size() < networks_max)
+        networks->insert(place, network);
+}
+
+std::uint64_t networks_on(const std::vector<Network> &networks, const Card &card)
+{
+    std::uint64_t bits = 0;
+    for (const NetworkCard &each : card.networks) {
+        auto place = std::ranges::lower_bound(networks, each.network.id, {}, &Network::id);
+        if (place != networks.end() && place->id == each.network.id)
+            bits |= std::uint64_t{1} << (place - networks.begin());
+    }
+    return bits;
+}
+
+Topology topology_of(const std::vector<Card> &cards)
+{
+    Topology job;
+    std::map<std::pair<std::uint64_t, std::size_t>, std::uint32_t> hosts;
+    for (const Card &card : cards)
+        for (const NetworkCard &each : card.networks)
+            add_network(&job.networks, each.network);
+    for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+        auto [host, added] = hosts.emplace(host_key(cards[rank], rank), static_cast<std::uint32_t>(job.hosts.size()));
+        if (added)
+            job.hosts.push_back(cards[rank].host);
+        job.nodes.push_back({host->second, cards[rank].process, networks_on(job.networks, cards[rank])});
+    }
+    return job;
+}
+
+Result<Report> planned_routes(const std::vector<Card> &cards)
+{
+    Topology job = topology_of(cards);
+    Report report;
+    for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+        ProcessReport &process = report.processes.emplace_back();
+        process.host = cards[rank].host;
+        process.process = cards[rank].process;
+        auto routes = routes_of(job, rank);
+        if (!routes.ok())
+            return routes.error();
+        for (std::size_t to = 0; to < cards.size(); ++to) {
+            const Route &route = routes.value()[to];
+            RouteReport &line = process.routes.emplace_back();
+            line.device = device_name(route.device);
+            line.channel = route.channel;
+            if (route.device == DeviceKind::shmem)
+                continue;
+            const Network &network = job.networks[route.network];
+            line.network = network.name;
+            for (const NetworkCard &each : cards[to].networks)
+                if (each.network.id == network.id && each.address)
+                    line.address = ip_text(*each.address);
+        }
+    }
+    return report;
+}
+
+}  // namespace pm

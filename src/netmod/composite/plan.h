@@ -1,0 +1,25 @@
+// What follows from cards: which networks a process is on, and the routes of a job before its first message.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "netmod/composite/card.h"
+#include "netmod/composite/report.h"
+#include "netmod/composite/routing.h"
+
+namespace pm {
+
+// Adds a network that is not there yet. They stay in the order of their ids, so that everybody has the same order whoever was
+// asked first; a network that several know has the highest of their priorities.
+void add_network(std::vector<Network> *networks, const Network &network);
+
+// Node::networks of the owner of a card.
+std::uint64_t networks_on(const std::vector<Network> &networks, const Card &card);
+
+// Of a job whose cards, by rank, these are. Two processes are on one host when shared memory reaches from one to the other.
+Topology topology_of(const std::vector<Card> &cards);
+Result<Report> planned_routes(const std::vector<Card> &cards);
+
+}  // namespace pm

@@ -1,0 +1,140 @@
+// The state of the composite device, shared by the files of this folder that implement core.h and its neighbours. Not for
+// others.
+//
+// Locks. The caller's lock protects receiving and everything that is not named here. What a send needs is protected by the gate
+// of the peer's device: its queue, its counters, the sending half of the device. The list of queued peers has a lock of its own.
+// Order: the caller's lock, a gate, the list. Upcalls are never made with the gate of SHMEM taken; those of UDP and UCX are
+// taken while they poll, and only one thread polls.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/gate.h"
+#include "base/wait.h"
+#include "netmod/composite/card.h"
+#include "netmod/composite/core.h"
+#include "netmod/composite/links.h"
+#include "netmod/composite/settings.h"
+#include "pm/device.h"
+
+namespace pm {
+
+// A message in the queue; the header is ours, the payload the caller's.
+struct Waiting {
+    std::unique_ptr<std::byte[]> header;
+    Message message;
+    SendProgress progress;
+    void *cookie;
+};
+
+}  // namespace pm
+
+struct pm_peer {
+    pm::DeviceKind kind = pm::DeviceKind::shmem;
+    std::uint8_t place = 0;  // of the device in tables
+    union {
+        pm::shmem::Shmem::Peer *shmem = nullptr;
+        pm::udp::Udp::Peer *udp;
+        pm::ucx::Ucx::Peer *ucx;
+    };
+    pm::ucx::Ucx *ucx_device = nullptr;
+    bool accepted = false;  // a message was: the device reaches it, and another one would break the order
+    bool listed = false;    // in Core::queued
+    std::uint64_t messages = 0, bytes = 0;  // sent
+    std::deque<pm::Waiting> queue;
+
+    // Known from its card.
+    std::vector<std::byte> card_bytes;
+    pm::Card card;
+    std::string network;  // over which it is reached; empty for SHMEM
+    std::vector<std::uint64_t> closed;  // networks that turned out not to lead there
+};
+
+namespace pm {
+
+// When a device is polled. SHMEM is looked at each time; the others cost a system call.
+struct Turns {
+    bool has_peers = false;
+    std::uint32_t skipped = 0;
+};
+
+struct Core {
+    Links links;
+    Card card;
+    std::array<Turns, places_max> turns;
+    std::array<std::uint64_t, places_max> messages_received{}, bytes_received{};
+    std::uint64_t pulls = 0, bytes_pulled = 0;
+    std::uint32_t quiet_polls = 0;  // in a row that delivered nothing
+    bool network_peers = false;
+    int shmem_descriptor = -1;  // to sleep on, once there are peers on other devices
+    std::map<std::uint64_t, std::unique_ptr<pm_peer>> peers;  // by the id of their cards
+
+    bool threads = false;
+    Gate shmem_gate;
+    std::mutex queued_lock;
+    std::vector<pm_peer *> queued;  // peers with a queue
+    // For pm_wait_*(), which are called without the lock.
+    std::atomic<bool> any_queued{false};
+    bool polling = false;
+
+    // Settings, and what follows from them once the ranks of the host are known: see plan().
+    WaitMode wait_mode{};
+    Rendezvous rendezvous{};
+    int ranks_on_host = 1;
+    std::atomic<bool> planned{false};
+    bool oversubscribed = false;
+    bool prefer_pull = false;
+    WaitPlan wait_plan{};
+
+    void (*sent)(void *cookie) = nullptr;
+    void *(*arrived)(int, void *, void *, size_t, size_t) = nullptr;
+};
+
+extern Core *core;
+
+// Keeps the words for pm_error_text(), of this thread, and answers PM_FAILED.
+int failed(const Error &error);
+
+// The gate of the peer's device, for one send. A process with one thread needs none.
+class SendTurn {
+  public:
+    explicit SendTurn(const pm_peer *peer) : gate_(core->threads ? &gate_of(peer) : nullptr)
+    {
+        if (gate_ != nullptr)
+            gate_->enter();
+    }
+    ~SendTurn()
+    {
+        if (gate_ != nullptr)
+            gate_->leave();
+    }
+    SendTurn(const SendTurn &) = delete;
+    SendTurn &operator=(const SendTurn &) = delete;
+
+  private:
+    static Gate &gate_of(const pm_peer *peer)
+    {
+        return peer->kind == DeviceKind::shmem ? core->shmem_gate
+               : peer->kind == DeviceKind::udp ? core->links.udp->gate()
+                                               : peer->ucx_device->gate();
+    }
+
+    Gate *gate_;
+};
+
+// In peers.cc.
+const Error &error_of(const pm_peer *peer);
+void disconnect(pm_peer *peer);
+// A peer that its network turned out not to lead to is tried over the next one. False when there is none; the words say so.
+bool reroute(pm_peer *peer, Status status);
+
+}  // namespace pm

@@ -1,0 +1,141 @@
+// What the composite tells about itself: counters, and the table of routes.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "netmod/composite/plan.h"
+#include "netmod/composite/report.h"
+#include "netmod/composite/setup.h"
+#include "netmod/composite/state.h"
+
+using pm::core;
+using pm::DeviceKind;
+using pm::failed;
+
+extern "C" {
+
+int pm_get_traffic(pm_traffic *traffic)
+{
+    if (core == nullptr)
+        return 0;
+    static_assert(PM_DEVICES_MAX == pm::device_kinds);
+    auto of = [&](DeviceKind kind) -> pm_traffic & { return traffic[static_cast<std::size_t>(kind)]; };
+    std::fill_n(traffic, PM_DEVICES_MAX, pm_traffic{});
+    for (DeviceKind kind : {DeviceKind::shmem, DeviceKind::ucx, DeviceKind::udp})
+        std::strcpy(of(kind).device, pm::device_name(kind));
+    for (const auto &[id, peer] : core->peers) {
+        of(peer->kind).messages_sent += peer->messages;
+        of(peer->kind).bytes_sent += peer->bytes;
+    }
+    for (std::size_t place = 0; place < pm::places_max; ++place) {
+        pm_traffic &sum = of(place == pm::shmem_place ? DeviceKind::shmem : place == pm::udp_place ? DeviceKind::udp : DeviceKind::ucx);
+        sum.messages_received += core->messages_received[place];
+        sum.bytes_received += core->bytes_received[place];
+    }
+    of(DeviceKind::shmem).pulls = core->pulls;
+    of(DeviceKind::shmem).bytes_pulled = core->bytes_pulled;
+    if (core->links.shmem != nullptr)
+        of(DeviceKind::shmem).memory = core->links.shmem->memory_in_use();
+    if (core->links.udp != nullptr) {
+        pm::udp::Counters counters = core->links.udp->counters();
+        of(DeviceKind::udp).packets = counters.datagrams_sent;
+        of(DeviceKind::udp).packets_again = counters.sent_again;
+        of(DeviceKind::udp).packets_alien = counters.alien + counters.malformed;
+    }
+    return PM_DEVICES_MAX;
+}
+
+// ---- what a user is told ----
+
+static pm::DeviceReport device_report(std::size_t place, DeviceKind kind, const std::string &network)
+{
+    pm::DeviceReport report{pm::device_name(kind), network, 0, 0, core->messages_received[place], core->bytes_received[place], {}};
+    for (const auto &[id, peer] : core->peers)
+        if (peer->place == place && peer->network == network) {
+            report.messages_sent += peer->messages;
+            report.bytes_sent += peer->bytes;
+        }
+    return report;
+}
+
+static pm::RouteReport route_report(const pm_peer *peer)
+{
+    // By the rules SHMEM has one channel, every other device one for each process of the peer's host.
+    pm::RouteReport route{pm::device_name(peer->kind), peer->network, peer->kind == DeviceKind::shmem ? 0 : peer->card.process,
+                          {}, peer->messages, peer->bytes};
+    for (const pm::NetworkCard &each : peer->card.networks)
+        if (peer->kind != DeviceKind::shmem && each.network.name == peer->network && each.address)
+            route.address = pm::ip_text(*each.address);
+    return route;
+}
+
+static char *render(const pm::Report &report, std::string_view format)
+{
+    std::string text = format == "json" ? pm::to_json(report) : format == "html" ? pm::to_html(report) : pm::to_text(report);
+    return strdup(text.c_str());
+}
+
+// The routes of a job as they follow from all cards, known to everybody before the first message.
+char *pm_plan(const void *const *cards, const size_t *sizes, int count, const char *format)
+{
+    std::vector<pm::Card> all;
+    for (int i = 0; i < count; ++i) {
+        auto card = pm::Card::read({static_cast<const std::byte *>(cards[i]), sizes[i]});
+        if (!card) {
+            failed({pm::Status::invalid, "a card of " + std::to_string(sizes[i]) + " bytes that is not one of a process"});
+            return nullptr;
+        }
+        all.push_back(std::move(*card));
+    }
+    auto report = pm::planned_routes(all);
+    if (!report.ok()) {
+        failed(report.error());
+        return nullptr;
+    }
+    return render(report.value(), format);
+}
+
+void *pm_describe(pm_peer *const *peers, int count, size_t *size)
+{
+    pm::ProcessReport report;
+    report.host = core->card.host;
+    report.process = core->card.process;
+    for (int i = 0; i < count; ++i)
+        report.routes.push_back(route_report(peers[i]));
+    if (core->links.shmem != nullptr)
+        report.devices.push_back(device_report(pm::shmem_place, DeviceKind::shmem, {}));
+    if (core->links.udp != nullptr)
+        for (const pm::LocalNetwork &each : core->links.networks)
+            if (each.network.device == DeviceKind::udp) {
+                report.devices.push_back(device_report(pm::udp_place, DeviceKind::udp, each.network.name));
+                break;
+            }
+    for (std::size_t i = 0; i < core->links.ucx.size(); ++i)
+        report.devices.push_back(device_report(pm::first_ucx_place + i, DeviceKind::ucx, core->links.ucx[i].local.network.name));
+    std::vector<std::byte> bytes = pm::pack(report);
+    void *copy = std::malloc(bytes.size());
+    *size = copy != nullptr ? bytes.size() : 0;
+    if (copy != nullptr)
+        std::memcpy(copy, bytes.data(), bytes.size());
+    return copy;
+}
+
+char *pm_render(const void *descriptions, const size_t *sizes, int count, int finished, const char *format)
+{
+    pm::Report report;
+    report.finished = finished != 0;
+    auto next = static_cast<const std::byte *>(descriptions);
+    for (int i = 0; i < count; ++i) {
+        auto process = pm::unpack({next, sizes[i]});
+        if (!process.ok()) {
+            failed(process.error());
+            return nullptr;
+        }
+        report.processes.push_back(std::move(process.value()));
+        next += sizes[i];
+    }
+    return render(report, format);
+}
+
+}  // extern "C"

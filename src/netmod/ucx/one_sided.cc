@@ -1,0 +1,140 @@
+// Reading and writing the memory of peers: UCX lets the NIC do it where it can, and asks the peer's own UCX where it cannot.
+#include "netmod/ucx/operation.h"
+#include "netmod/ucx/ucx.h"
+#include "netmod/ucx/words.h"
+
+namespace pm::ucx {
+
+Result<Memory> Ucx::register_memory(void *base, std::size_t size)
+{
+    Turn turn(gate_);
+    Memory memory;
+    ucp_mem_map_params_t params{};
+    params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+    params.address = base;
+    params.length = size;
+    ucs_status_t status = ucp_mem_map(context_, &params, &memory.handle);
+    if (status != UCS_OK)
+        return Error{Status::failed, "ucx: registering " + std::to_string(size) + " bytes of memory failed: " +
+                                         ucs_status_string(status) + last_words()};
+    void *key = nullptr;
+    std::size_t key_size = 0;
+    status = ucp_rkey_pack(context_, memory.handle, &key, &key_size);
+    if (status != UCS_OK) {
+        ucp_mem_unmap(context_, memory.handle);
+        return Error{Status::failed, std::string("ucx: making a key for registered memory failed: ") + ucs_status_string(status) +
+                                         last_words()};
+    }
+    memory.key.assign(static_cast<std::byte *>(key), static_cast<std::byte *>(key) + key_size);
+    ucp_rkey_buffer_release(key);
+    return memory;
+}
+
+void Ucx::release(Memory *memory)
+{
+    Turn turn(gate_);
+    ucp_mem_unmap(context_, memory->handle);
+    *memory = {};
+}
+
+void Ucx::release(RemoteMemory *memory)
+{
+    Turn turn(gate_);
+    if (memory->handle != nullptr)
+        ucp_rkey_destroy(memory->handle);
+    *memory = {};
+}
+
+// A key belongs to an endpoint, which there is once something was sent.
+Status Ucx::prepare(RemoteMemory *memory)
+{
+    Peer *peer = memory->peer;
+    if (peer->state == Peer::State::gone)
+        return peer->error.status;
+    if (peer->state != Peer::State::open)
+        return Status::again;
+    if (memory->handle == nullptr && ucp_ep_rkey_unpack(peer->endpoint, memory->key.data(), &memory->handle) != UCS_OK) {
+        memory->handle = nullptr;
+        return Status::again;
+    }
+    return Status::ok;
+}
+
+Status Ucx::started(Peer *peer, ucs_status_ptr_t request, Operation *operation)
+{
+    one_sided_ = true;
+    if (UCS_PTR_IS_PTR(request)) {
+        outstanding_++;
+        return Status::ok;
+    }
+    give_back(operation);
+    if (request == nullptr)
+        return Status::ok;
+    lose(peer, UCS_PTR_STATUS(request));
+    return peer->error.status;
+}
+
+Status Ucx::put(RemoteMemory *to, std::uint64_t address, const void *data, std::size_t size)
+{
+    Turn turn(gate_);
+    if (Status status = prepare(to); status != Status::ok)
+        return status;
+    Operation *operation = take_operation();
+    operation->detached = true;
+    operation->peer = to->peer;
+    ucp_request_param_t param = send_parameters(operation);
+    return started(to->peer, ucp_put_nbx(to->peer->endpoint, data, size, address, to->handle, &param), operation);
+}
+
+Status Ucx::get(RemoteMemory *from, std::uint64_t address, void *data, std::size_t size)
+{
+    Turn turn(gate_);
+    if (Status status = prepare(from); status != Status::ok)
+        return status;
+    Operation *operation = take_operation();
+    operation->detached = true;
+    operation->peer = from->peer;
+    ucp_request_param_t param = send_parameters(operation);
+    return started(from->peer, ucp_get_nbx(from->peer->endpoint, data, size, address, from->handle, &param), operation);
+}
+
+Status Ucx::fetch_and_add(RemoteMemory *at, std::uint64_t address, std::uint64_t value, std::uint64_t *before)
+{
+    Turn turn(gate_);
+    if (Status status = prepare(at); status != Status::ok)
+        return status;
+    Operation *operation = take_operation();
+    operation->detached = true;
+    operation->peer = at->peer;
+    // UCX reads the operand when it sends.
+    std::memcpy(operation->header.data(), &value, sizeof value);
+    ucp_request_param_t param = send_parameters(operation);
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    param.datatype = ucp_dt_make_contig(sizeof value);
+    param.reply_buffer = before;
+    return started(at->peer,
+                   ucp_atomic_op_nbx(at->peer->endpoint, UCP_ATOMIC_OP_ADD, operation->header.data(), 1, address, at->handle, &param),
+                   operation);
+}
+
+bool Ucx::finished()
+{
+    Turn turn(gate_);
+    if (flush_request_ != nullptr) {
+        if (ucp_request_check_status(flush_request_) == UCS_INPROGRESS)
+            return false;
+        ucp_request_free(flush_request_);
+        flush_request_ = nullptr;
+    }
+    if (!one_sided_)
+        return true;
+    one_sided_ = false;
+    ucp_request_param_t param{};
+    ucs_status_ptr_t request = ucp_worker_flush_nbx(worker_, &param);
+    if (!UCS_PTR_IS_PTR(request))
+        return true;  // at once, or a peer is gone, which failure() tells
+    flush_request_ = request;
+    return false;
+}
+
+}  // namespace pm::ucx

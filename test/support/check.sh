@@ -1,0 +1,50 @@
+# For scripts that test: what each check found, counted. Whoever reads this file is in a folder that it may write to, and may have
+# set `pattern`: only checks whose names contain it are made.
+# shellcheck shell=bash
+passed=0 failed=0
+
+# check NAME COMMAND...: passes when the command, a function or program, succeeds.
+check() {
+    local name=$1
+    shift
+    [[ $name == *"${pattern-}"* ]] || return 0
+    if "$@" >output 2>&1; then
+        passed=$((passed + 1)); echo "ok      $name"
+    else
+        failed=$((failed + 1)); echo "FAILED  $name"; tail -20 output | sed 's/^/        /'
+    fi
+}
+
+# refused TEXT COMMAND...: the command must fail, before its time limit, with TEXT in what it says.
+refused() {
+    local text=$1 status
+    shift
+    "$@" >said 2>&1
+    status=$?
+    cat said
+    [ $status -ne 0 ] && [ $status -ne 124 ] && [ $status -ne 137 ] && grep -q -e "$text" said
+}
+
+# same EXPECTED COMMAND...: the command must succeed and print this.
+same() {
+    local expected=$1 got
+    shift
+    got=$("$@") || return 1
+    echo "expected '$expected', got '$got'"
+    [ "$got" = "$expected" ]
+}
+
+# wait_for TEXT FILE COUNT: until it is there so often; bounded.
+wait_for() {
+    local tries=0
+    until [ "$(grep -c -e "$1" "$2")" -ge "$3" ]; do
+        tries=$((tries + 1)); [ $tries -lt 600 ] || return 1
+        read -r -t 0.1 <> <(:) || true
+    done
+}
+
+# The last line of a suite, and its status.
+summary() {
+    echo "$passed passed, $failed failed"
+    [ $failed -eq 0 ]
+}

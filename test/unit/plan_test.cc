@@ -1,0 +1,91 @@
+// Cards make a table: the same for everybody, whoever is asked.
+#include "netmod/composite/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "shmmod/shmem.h"
+
+namespace pm {
+namespace {
+
+Card card_of(std::uint64_t host, std::uint32_t process, std::vector<Network> networks)
+{
+    Card card;
+    card.host = "h" + std::to_string(host);
+    card.process = process;
+    shmem::Card shared{};
+    shared.host = host;
+    card.shmem.resize(sizeof shared);
+    std::memcpy(card.shmem.data(), &shared, sizeof shared);
+    for (Network &network : networks)
+        card.networks.push_back({network, ip_from_v4({10, 0, static_cast<std::uint8_t>(network.id), static_cast<std::uint8_t>(host)}), {}});
+    return card;
+}
+
+const Network san{8, DeviceKind::ucx, 200, "san"}, lan{3, DeviceKind::udp, 100, "lan"};
+
+TEST(Plan, NetworksAreInOneOrderWhoeverComesFirst)
+{
+    std::vector<Network> one, other;
+    for (const Network &each : {san, lan})
+        add_network(&one, each);
+    for (const Network &each : {lan, san, lan})
+        add_network(&other, each);
+    ASSERT_EQ(one.size(), 2u);
+    ASSERT_EQ(other.size(), 2u);
+    EXPECT_EQ(one[0].id, other[0].id);
+    EXPECT_EQ(one[1].id, other[1].id);
+}
+
+TEST(Plan, TheHighestPriorityThatAnybodyGivesCounts)
+{
+    std::vector<Network> networks;
+    Network higher = lan;
+    higher.priority = 900;
+    add_network(&networks, lan);
+    add_network(&networks, higher);
+    add_network(&networks, lan);
+    ASSERT_EQ(networks.size(), 1u);
+    EXPECT_EQ(networks[0].priority, 900);
+}
+
+TEST(Plan, RoutesFollowFromCards)
+{
+    auto report = planned_routes({card_of(1, 0, {san, lan}), card_of(1, 1, {san, lan}), card_of(2, 0, {lan, san}), card_of(3, 0, {lan})});
+    ASSERT_TRUE(report.ok()) << report.error().text;
+    const auto &processes = report.value().processes;
+    ASSERT_EQ(processes.size(), 4u);
+    EXPECT_EQ(processes[0].routes[1].device, "shmem");
+    EXPECT_EQ(processes[0].routes[2].device, "ucx");
+    EXPECT_EQ(processes[0].routes[2].network, "san");
+    EXPECT_EQ(processes[0].routes[2].address, "10.0.8.2");
+    EXPECT_EQ(processes[2].routes[1].device, "ucx");
+    EXPECT_EQ(processes[2].routes[1].channel, 1u);
+    EXPECT_EQ(processes[3].routes[1].device, "udp");
+    EXPECT_EQ(processes[3].routes[1].channel, 1u);
+    EXPECT_EQ(processes[3].routes[2].address, "10.0.3.2");
+    EXPECT_FALSE(report.value().finished);
+}
+
+TEST(Plan, WithoutSharedMemoryProcessesOfAHostTalkOverANetwork)
+{
+    Card one = card_of(1, 0, {lan}), other = card_of(1, 1, {lan});
+    one.shmem.clear();
+    auto report = planned_routes({one, other});
+    ASSERT_TRUE(report.ok());
+    EXPECT_EQ(report.value().processes[0].routes[1].device, "udp");
+    EXPECT_EQ(report.value().processes[1].routes[0].device, "udp");
+}
+
+TEST(Plan, AJobInTwoPartsIsAnErrorThatNamesBothHosts)
+{
+    auto report = planned_routes({card_of(1, 0, {san}), card_of(2, 0, {lan})});
+    ASSERT_FALSE(report.ok());
+    for (const char *word : {"h1", "h2", "san", "lan"})
+        EXPECT_NE(report.error().text.find(word), std::string::npos) << report.error().text;
+}
+
+}  // namespace
+}  // namespace pm
