@@ -1,7 +1,9 @@
 """Which programs run, on how many ranks, with which arguments."""
 
+import os
 from dataclasses import dataclass
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAIR_PROGRAMS = ("pingpong", "anysource", "rate", "bibw", "put")
 UDP_PROGRAMS = ("net_limits", "net_pingpong", "net_alltoone", "net_loss", "net_recovery", "net_sockets", "net_sor", "net_othello")
 COC_PROGRAMS = ("net_jacobi", "net_alltoall")       # on a cluster of clusters
@@ -25,7 +27,7 @@ RECOVERY_LOSSES = (1, 5)
 RECOVERIES = ("selective", "go_back_n")
 LARGE = 2 << 20
 APPLICATION_RANKS = (1, 2, 4, 8)
-APPLICATION_SIZES = {"sor": "128", "othello": "7", "jacobi": "200"}
+APPLICATION_SIZES = {"sor": "128", "othello": "7", "jacobi": "500"}
 
 
 def _settings(**values):
@@ -50,18 +52,19 @@ OPEN = {
 }
 
 # The cluster of clusters of the paper's figure 3: eight hosts with two ranks each and four with one.
-COC = "bench/clusters/figure-3"
-COC_HOSTS = tuple(f"a{i}:2" for i in range(1, 9)) + tuple(f"b{i}:1" for i in range(1, 5))
+COC = "test/coc/figure-3"
+COC_HOSTS = tuple(f"a{i}:2" for i in range(8)) + tuple(f"b{i}:1" for i in range(4))
 COC_RANKS = 20
-COC_WIRES = {"equal networks": COC, "slow LAN": "bench/clusters/figure-3-slow-lan"}
-_COC_LAN = "network lan udp 10.70.0.0/24 priority 10"
-_COC_NETWORKS = f"network san-a ucx 10.71.0.0/24 priority 30; network san-b ucx 10.72.0.0/24 priority 20; {_COC_LAN}"
+COC_WIRES = {"equal networks": COC, "slow LAN": "bench/figure-3-slow-lan"}
+_COC_NETWORKS = os.path.join(ROOT, "test", "coc", "figure-3.networks")
 COMPOSITE, UDP_BETWEEN, UDP_ALONE = "composite", "UDP between hosts", "UDP for every pair"
 COC_WAYS = {
     COMPOSITE: _settings(devices="shmem,ucx,udp", networks=_COC_NETWORKS),
-    UDP_BETWEEN: _settings(devices="shmem,udp", networks=_COC_LAN),
-    UDP_ALONE: _settings(devices="udp", networks=_COC_LAN),
+    UDP_BETWEEN: _settings(devices="shmem,udp", networks=_COC_NETWORKS),
+    UDP_ALONE: _settings(devices="udp", networks=_COC_NETWORKS),
 }
+# Each host takes all cores of the machine for its own: a rank that polled would keep those of the other hosts from running.
+COC_WAIT = _settings(wait="sleep")
 COC_SIZES = (1024, 65536)           # of the all-to-all, for each pair
 
 
@@ -113,7 +116,7 @@ def _composite_jobs(program, time, long_time):
                 for way, settings in COC_WAYS.items() if way != UDP_ALONE]
     arguments = {"net_jacobi": (APPLICATION_SIZES["jacobi"],),
                  "net_alltoall": long_time + ("--operation", "alltoall", "--sizes", ",".join(map(str, COC_SIZES)))}[program]
-    return [Job(program, COC_RANKS, arguments, cluster, COC_HOSTS, environment=settings, ours_only=True,
+    return [Job(program, COC_RANKS, arguments, cluster, COC_HOSTS, environment=settings + COC_WAIT, ours_only=True,
                 variant=coc_variant(wires, way)) for wires, cluster in COC_WIRES.items() for way, settings in COC_WAYS.items()]
 
 

@@ -114,14 +114,15 @@ NETWORK_SECTIONS = [
             "Share of a core that the busiest of them used meanwhile."),
     Section("Start on a cluster of clusters", "net_init", lambda key: True,
             lambda key: f"{INIT_NAMES[key[1].split(', ')[0]]}, {_variant(key)}",
-            f"MPI_Init in the slowest of {COC_RANKS} ranks on 12 hosts (`bench/clusters/figure-3`), and from the last rank's call "
+            f"MPI_Init in the slowest of {COC_RANKS} ranks on 12 hosts (`test/coc/figure-3`), and from the last rank's call "
             "to the last return, which leaves out how long the hosts take to start their ranks. `composite` opens SHMEM, UCX and "
             "UDP; `mpich` is over TCP on the LAN."),
     Section("A cluster of clusters: Jacobi", "net_jacobi", lambda key: True, _variant,
             f"Time of `examples/jacobi.c`, {APPLICATION_SIZES['jacobi']} iterations, {COC_RANKS} ranks on the 12 hosts of the paper's "
             "figure 3. `composite` is SHMEM within a host, UCX (over TCP) on each of the two system area networks, UDP on the "
             "LAN between them. A ratio above 1 says that `composite` is faster. On `equal networks` a device is the only "
-            "difference; on the `slow LAN` each packet goes by itself.", baseline=("composite", _composite)),
+            "difference; on the `slow LAN` each packet goes by itself. All hosts share the same cores, so a rank that waits does "
+            "not poll (`MPIR_CVAR_CH4_COMPOSITE_WAIT=sleep`).", baseline=("composite", _composite)),
     Section("A cluster of clusters: all-to-all", "net_alltoall", lambda key: True, lambda key: f"{_size(key)}, {_variant(key)}",
             "Time of MPI_Alltoall by the size of the block for each pair, on the same ranks and hosts.",
             lambda key: key[2], baseline=("composite", _composite)),

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "netmod/composite/networks.h"
-#include "netmod/composite/routing.h"
+#include "netmod/composite/links.h"
 
 namespace pm::inspector {
 
@@ -24,10 +23,7 @@ struct Finding {
 };
 
 // What the settings in the environment ask for.
-struct Job {
-    std::vector<std::string> devices;
-    bool devices_named = false;  // instead of all
-    std::vector<NetworkDescription> descriptions;
+struct Job : Wanted {
     std::vector<LocalNetwork> networks;  // this host is on, and devices may use
     std::vector<std::string> errors;     // settings that no job can start with
 

@@ -2,8 +2,6 @@
 #include <cstdlib>
 
 #include "inspector/findings.h"
-#include "netmod/composite/links.h"
-#include "netmod/composite/ports.h"
 #include "netmod/composite/settings.h"
 #ifdef PM_HAVE_UCX
 #include "netmod/ucx/words.h"
@@ -49,30 +47,15 @@ std::string Job::why_forbidden(DeviceKind device) const
 {
     if (std::ranges::find(devices, device_name(device)) == devices.end())
         return setting_is("DEVICES");
-    bool described = device == DeviceKind::shmem || descriptions.empty() ||
-                     std::ranges::find(descriptions, device, &NetworkDescription::device) != descriptions.end();
-    return described ? "" : name_of_setting("NETWORKS") + " has no network of " + device_name(device);
+    return has(device) ? "" : name_of_setting("NETWORKS") + " has no network of " + device_name(device);
 }
 
 void find_networks(Job *job)
 {
-    std::vector<NetworkDescription> descriptions = job->descriptions;
-    std::erase_if(descriptions, [&](const auto &each) { return !job->why_forbidden(each.device).empty(); });
-    if (descriptions.empty() && !job->descriptions.empty())
-        return;
 #ifdef PM_HAVE_UCX
     ucx::listen_to_ucx();
 #endif
-    std::vector<Port> ports;
-    if (job->why_forbidden(DeviceKind::ucx).empty())
-        ports = ucx_ports(job->ucx_over_tcp());
-    if (job->why_forbidden(DeviceKind::udp).empty()) {
-        auto found = udp_ports();
-        if (!found.ok())
-            job->errors.push_back(found.error().text);
-        ports.insert(ports.end(), found.value().begin(), found.value().end());
-    }
-    auto networks = networks_of_host(descriptions, ports, host_name());
+    auto networks = pm::find_networks(*job);
     job->networks = networks.value();
     if (!networks.ok())
         job->errors.push_back(networks.error().text);

@@ -16,19 +16,6 @@
 #include "conform/memory.h"
 #include "conform/sleeping.h"
 
-namespace pm::conform {
-
-// The names of the kits instead of numbers.
-struct KitNames {
-    template <class Kit>
-    static std::string GetName(int)
-    {
-        return Kit::name;
-    }
-};
-
-}  // namespace pm::conform
-
 // All suites for the kits in a testing::Types list; inside namespace pm::conform.
 #define PM_CONFORMANCE(device, Kits)                                       \
     INSTANTIATE_TYPED_TEST_SUITE_P(device, Cards, Kits, KitNames);    \

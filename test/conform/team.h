@@ -154,6 +154,15 @@ class Member {
     unsigned next_meeting_ = 0;
 };
 
+// The names of the kits instead of numbers.
+struct KitNames {
+    template <class Kit>
+    static std::string GetName(int)
+    {
+        return Kit::name;
+    }
+};
+
 // The base of every suite.
 template <class Kit>
 class Team : public testing::Test {

@@ -1,35 +1,10 @@
-// PM(UCX) under the conformance suite: over TCP, and over UCX's own shared memory, as a user may ask for it.
-#include <cstdlib>
-
+// PM(UCX) under the conformance suite.
 #include "conform/conformance.h"
-#include "netmod/ucx/ucx.h"
-#include "support/private_network.h"
+#include "conform/ucx_kit.h"
 
 namespace pm::conform {
 namespace {
 
-template <bool tcp>
-struct UcxKit {
-    using Device = ucx::Ucx;
-    static constexpr const char *name = tcp ? "tcp" : "shared_memory";
-    static constexpr std::size_t bytes_in_flight = tcp ? 8'000'000 : 0;
-
-    // UCX reads its settings in each process that opens it.
-    static std::string prepare()
-    {
-        setenv("UCX_TLS", tcp ? "tcp,self" : "sm,self", 1);
-        setenv("UCX_KEEPALIVE_INTERVAL", "500ms", 1);
-        return test::enter_private_network();
-    }
-
-    static Result<std::unique_ptr<Device>> create(const Sink &sink) { return Device::create({}, sink); }
-
-    static std::vector<std::size_t> edges() { return {ucx::Ucx::whole_limit, 8192, 65536}; }
-
-    static std::size_t memory(const Device &) { return 0; }
-};
-
-using UcxKits = testing::Types<UcxKit<true>, UcxKit<false>>;
 PM_CONFORMANCE(Ucx, UcxKits);
 
 }  // namespace

@@ -92,6 +92,8 @@ pm_setup default_setup()
     pm_setup setup{};
     setup.devices = "auto";
     setup.networks = "auto";
+    setup.priority = "given";
+    setup.routes = "off";
     setup.wait = "auto";
     setup.rendezvous = "auto";
     setup.shmem_backing = "auto";
@@ -155,6 +157,9 @@ TEST_F(Core, AnUnknownSettingIsAnErrorThatListsTheKnownWords)
         std::vector<std::string> words;
     };
     for (const Case &wrong : std::vector<Case>{{&pm_setup::devices, {"nonsense", "auto", "shmem"}},
+                                               {&pm_setup::networks, {"nonsense"}},
+                                               {&pm_setup::priority, {"nonsense", "given", "measure"}},
+                                               {&pm_setup::routes, {"nonsense", "off", "init", "text", "json", ".html"}},
                                                {&pm_setup::wait, {"nonsense", "auto", "spin", "yield", "sleep"}},
                                                {&pm_setup::rendezvous, {"nonsense", "auto", "pipeline", "cma"}},
                                                {&pm_setup::shmem_backing, {"nonsense", "auto", "memfd", "devshm"}}}) {

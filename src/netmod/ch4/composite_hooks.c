@@ -1,7 +1,8 @@
-/* Hooks of objects about which this netmod keeps nothing, and calls that MPICH's generic code serves as they are. */
+/* Hooks of objects, about most of which this netmod keeps nothing, and calls that MPICH's generic code serves as they are. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_coll_life.h"
+#include "composite_win.h"
 
 #define NOTHING_TO_DO(name, ...) \
     int MPIDI_COMPOSITE_##name(__VA_ARGS__) \
@@ -12,17 +13,41 @@
 NOTHING_TO_DO(comm_set_hints, MPIR_Comm * comm, MPIR_Info * info)
 NOTHING_TO_DO(mpi_comm_commit_pre_hook, MPIR_Comm * comm)
 NOTHING_TO_DO(mpi_comm_commit_post_hook, MPIR_Comm * comm)
-NOTHING_TO_DO(mpi_win_create_hook, MPIR_Win * win)
-NOTHING_TO_DO(mpi_win_allocate_hook, MPIR_Win * win)
-NOTHING_TO_DO(mpi_win_allocate_shared_hook, MPIR_Win * win)
-NOTHING_TO_DO(mpi_win_create_dynamic_hook, MPIR_Win * win)
 NOTHING_TO_DO(mpi_win_attach_hook, MPIR_Win * win, void *base, MPI_Aint size)
 NOTHING_TO_DO(mpi_win_detach_hook, MPIR_Win * win, const void *base)
-NOTHING_TO_DO(mpi_win_free_hook, MPIR_Win * win)
 NOTHING_TO_DO(mpi_type_commit_hook, MPIR_Datatype * type)
 NOTHING_TO_DO(mpi_type_free_hook, MPIR_Datatype * type)
 NOTHING_TO_DO(mpi_op_commit_hook, MPIR_Op * op)
 NOTHING_TO_DO(mpi_op_free_hook, MPIR_Op * op)
+
+int MPIDI_COMPOSITE_mpi_win_create_hook(MPIR_Win * win)
+{
+    return MPIDI_COMPOSITE_share_window(win);
+}
+
+int MPIDI_COMPOSITE_mpi_win_allocate_hook(MPIR_Win * win)
+{
+    return MPIDI_COMPOSITE_share_window(win);
+}
+
+/* These are reached by messages, or are shared memory already. */
+int MPIDI_COMPOSITE_mpi_win_allocate_shared_hook(MPIR_Win * win)
+{
+    MPIDI_COMPOSITE_WIN(win).shared = NULL;
+    return MPI_SUCCESS;
+}
+
+int MPIDI_COMPOSITE_mpi_win_create_dynamic_hook(MPIR_Win * win)
+{
+    MPIDI_COMPOSITE_WIN(win).shared = NULL;
+    return MPI_SUCCESS;
+}
+
+int MPIDI_COMPOSITE_mpi_win_free_hook(MPIR_Win * win)
+{
+    MPIDI_COMPOSITE_unshare_window(win);
+    return MPI_SUCCESS;
+}
 
 int MPIDI_COMPOSITE_mpi_comm_free_hook(MPIR_Comm * comm)
 {

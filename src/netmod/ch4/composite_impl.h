@@ -6,12 +6,14 @@
 #include "ch4_impl.h"
 
 #define MPIDI_COMPOSITE_AV(av) ((av)->netmod.composite)
+#define MPIDI_COMPOSITE_WIN(win) ((win)->dev.netmod.composite)
 #define MPIDI_COMPOSITE_AM_REQUEST(req) ((req)->dev.ch4.am.netmod_am.composite)
 
 /* Our own handlers and our rendezvous; the same numbers in every process. */
 typedef struct {
     int handler_pulled;         /* the receiver has read a message from our memory */
     int handler_dynamic;        /* greetings between processes that meet at run time */
+    int handler_ping;           /* networks are being measured */
     int handler_report;         /* what a rank has to say at the end */
 } MPIDI_COMPOSITE_global_t;
 extern MPIDI_COMPOSITE_global_t MPIDI_COMPOSITE_global;

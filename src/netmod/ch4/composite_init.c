@@ -2,6 +2,7 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_coll_life.h"
+#include "composite_measure.h"
 #include "composite_report.h"
 #include "netmod/composite/setup.h"
 #include <pthread.h>
@@ -17,6 +18,8 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     memset(&setup, 0, sizeof setup);
     setup.devices = MPIR_CVAR_CH4_COMPOSITE_DEVICES;
     setup.networks = MPIR_CVAR_CH4_COMPOSITE_NETWORKS;
+    setup.priority = MPIR_CVAR_CH4_COMPOSITE_PRIORITY;
+    setup.routes = MPIR_CVAR_CH4_COMPOSITE_ROUTES;
     setup.wait = MPIR_CVAR_CH4_COMPOSITE_WAIT;
     setup.rendezvous = MPIR_CVAR_CH4_COMPOSITE_SHMEM_RNDV;
     setup.shmem_backing = MPIR_CVAR_CH4_COMPOSITE_SHMEM_BACKING;
@@ -40,54 +43,76 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     MPIDI_COMPOSITE_global.handler_pulled = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_pulled);
     MPIDI_COMPOSITE_global.handler_dynamic = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_dynamic_arrived);
     MPIDI_COMPOSITE_coll_init();
+    MPIDI_COMPOSITE_global.handler_ping = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_ping_arrived);
     MPIDI_COMPOSITE_global.handler_report = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_report_arrived);
     MPIR_Assert(MPIDI_COMPOSITE_global.handler_pulled >= 0 && MPIDI_COMPOSITE_global.handler_dynamic >= 0 &&
-                MPIDI_COMPOSITE_global.handler_report >= 0);
+                MPIDI_COMPOSITE_global.handler_ping >= 0 && MPIDI_COMPOSITE_global.handler_report >= 0);
     return MPI_SUCCESS;
+}
+
+/* All cards of the job, by rank. */
+typedef struct {
+    int size;                   /* 0 when the rank has no device */
+    char bytes[PM_CARD_MAX];
+} card_t;
+
+static int exchange_cards(card_t * all)
+{
+    int mpi_errno = MPI_SUCCESS;
+    card_t *card = &all[MPIR_Process.rank];
+
+    if (!without_device)
+        card->size = (int) pm_card(card->bytes);
+    else
+        fprintf(stderr, "composite: rank %d cannot start: %s\n", MPIR_Process.rank, pm_error_text());
+    if (MPIR_Process.size > 1) {
+        card_t mine = *card;
+        /* Cards are much shorter than they may be. */
+        mpi_errno = MPIR_pmi_allgather(&mine, (int) sizeof mine.size + mine.size, all, sizeof mine, MPIR_PMI_DOMAIN_ALL);
+    }
+    return mpi_errno;
 }
 
 int MPIDI_COMPOSITE_init_world(void)
 {
     int mpi_errno = MPI_SUCCESS;
-    struct {
-        int size;
-        char bytes[PM_CARD_MAX];
-    } card, *cards = NULL;
+    card_t *all = MPL_calloc(MPIR_Process.size, sizeof *all, MPL_MEM_ADDRESS);
+    const void **cards = MPL_malloc(MPIR_Process.size * sizeof *cards, MPL_MEM_ADDRESS);
+    size_t *sizes = MPL_malloc(MPIR_Process.size * sizeof *sizes, MPL_MEM_ADDRESS);
 
-    memset(&card, 0, sizeof card);
-    if (!without_device)
-        card.size = (int) pm_card(card.bytes);
-    else
-        fprintf(stderr, "composite: rank %d cannot start: %s\n", MPIR_Process.rank, pm_error_text());
-    cards = MPL_calloc(MPIR_Process.size, sizeof card, MPL_MEM_ADDRESS);
-    MPIR_ERR_CHKANDJUMP(cards == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
-    if (MPIR_Process.size == 1) {
-        cards[0] = card;
-    } else {
-        /* Cards are much shorter than they may be. */
-        mpi_errno = MPIR_pmi_allgather(&card, (int) sizeof card.size + card.size, cards, sizeof card, MPIR_PMI_DOMAIN_ALL);
-        MPIR_ERR_CHECK(mpi_errno);
-    }
+    MPIR_ERR_CHKANDJUMP(all == NULL || cards == NULL || sizes == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    mpi_errno = exchange_cards(all);
+    MPIR_ERR_CHECK(mpi_errno);
     if (without_device)
         MPIDI_COMPOSITE_FAIL(mpi_errno);
     for (int rank = 0; rank < MPIR_Process.size; rank++) {
-        if (cards[rank].size == 0) {
+        cards[rank] = all[rank].bytes;
+        sizes[rank] = all[rank].size;
+        if (sizes[rank] == 0) {
             char sentence[80];
             snprintf(sentence, sizeof sentence, "rank %d could not start; it said why", rank);
             MPIR_ERR_SETANDJUMP1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s", sentence);
         }
-        pm_peer *peer = pm_connect(cards[rank].bytes, cards[rank].size);
+    }
+    if (strcmp(MPIR_CVAR_CH4_COMPOSITE_PRIORITY, "measure") == 0) {
+        mpi_errno = MPIDI_COMPOSITE_measure(cards, sizes);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    for (int rank = 0; rank < MPIR_Process.size; rank++) {
+        pm_peer *peer = pm_connect(cards[rank], sizes[rank]);
         if (peer == NULL)
             MPIDI_COMPOSITE_FAIL(mpi_errno);
         MPIDI_COMPOSITE_AV(&MPIDIU_get_av(0, rank)).peer = peer;
     }
     if (MPIDI_COMPOSITE_routes_at_init() && MPIR_Process.rank == 0) {
-        mpi_errno = MPIDI_COMPOSITE_print_plan(&cards[0].bytes, &cards[0].size, sizeof card);
+        mpi_errno = MPIDI_COMPOSITE_print_plan(cards, sizes);
         MPIR_ERR_CHECK(mpi_errno);
     }
 
   fn_exit:
+    MPL_free(all);
     MPL_free(cards);
+    MPL_free(sizes);
     return mpi_errno;
   fn_fail:
     goto fn_exit;

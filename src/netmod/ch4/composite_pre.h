@@ -33,8 +33,9 @@ typedef struct {
     int unused;
 } MPIDI_COMPOSITE_op_t;
 
+/* Not NULL when some target's memory may be reached without the target (composite_win.c). */
 typedef struct {
-    int unused;
+    struct MPIDI_COMPOSITE_shared *shared;
 } MPIDI_COMPOSITE_win_t;
 
 typedef struct {

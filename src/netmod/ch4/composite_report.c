@@ -44,19 +44,11 @@ static const char *format_at_end(const char **file)
     return has_ending(setting, ".json") ? "json" : has_ending(setting, ".html") ? "html" : has_ending(setting, ".txt") ? "text" : NULL;
 }
 
-int MPIDI_COMPOSITE_print_plan(const void *card, const int *size, size_t stride)
+int MPIDI_COMPOSITE_print_plan(const void *const *cards, const size_t * sizes)
 {
     int mpi_errno = MPI_SUCCESS;
-    const void **cards = MPL_malloc(MPIR_Process.size * sizeof *cards, MPL_MEM_OTHER);
-    size_t *sizes = MPL_malloc(MPIR_Process.size * sizeof *sizes, MPL_MEM_OTHER);
-    char *text;
+    char *text = pm_plan(cards, sizes, MPIR_Process.size, "text");
 
-    MPIR_ERR_CHKANDJUMP(cards == NULL || sizes == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
-    for (int rank = 0; rank < MPIR_Process.size; rank++) {
-        cards[rank] = (const char *) card + rank * stride;
-        sizes[rank] = *(const int *) ((const char *) size + rank * stride);
-    }
-    text = pm_plan(cards, sizes, MPIR_Process.size, "text");
     if (text == NULL)
         MPIDI_COMPOSITE_FAIL(mpi_errno);
     fputs(text, stdout);
@@ -64,8 +56,6 @@ int MPIDI_COMPOSITE_print_plan(const void *card, const int *size, size_t stride)
     free(text);
 
   fn_fail:
-    MPL_free(cards);
-    MPL_free(sizes);
     return mpi_errno;
 }
 

@@ -5,8 +5,7 @@
 
 /* composite_report.c */
 bool MPIDI_COMPOSITE_routes_at_init(void);
-/* The cards of all ranks, the next one `stride` bytes further. */
-int MPIDI_COMPOSITE_print_plan(const void *card, const int *size, size_t stride);
+int MPIDI_COMPOSITE_print_plan(const void *const *cards, const size_t * sizes);
 /* Before the last barrier: every rank tells rank 0 about its routes, if the user wants to know. After it, it is written. */
 int MPIDI_COMPOSITE_send_routes(void);
 int MPIDI_COMPOSITE_report_arrived(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req);

@@ -2,6 +2,7 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_send.h"
+#include "netmod/composite/setup.h"
 #include "mpidig_pt2pt_callbacks.h"
 
 /* A message, or a peer, is lost: an MPI error, for the error handler of whoever called. It stays: everything that needs progress
@@ -227,6 +228,7 @@ int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datat
     header->generic.rndv_hdr_sz = sizeof header->address;
     MPIDIG_AM_SEND_SET_RNDV(header->generic.flags, MPIDI_COMPOSITE_RNDV_PULL);
     mpi_errno = MPIDI_NM_am_send_hdr(rank, comm, MPIDIG_SEND, header, sizeof *header, 0, 0);
+    pm_count_announced(MPIDI_COMPOSITE_peer(comm, rank), header->generic.data_sz);
 
   fn_fail:
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);

@@ -4,7 +4,7 @@
 #include "composite_send.h"
 #include "netmod_am_fallback_recv.h"
 #include "netmod_am_fallback_probe.h"
-#include "netmod_am_fallback_rma.h"
+#include "composite_rma.h"
 #include "composite_coll.h"
 #include "netmod_am_fallback_part.h"
 

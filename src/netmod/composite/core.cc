@@ -81,6 +81,8 @@ void make_sinks(pm::Sink (&sinks)[pm::places_max], const pm_setup &setup, std::i
 
 // While SHMEM is speaking, a device that costs a system call waits for its turn; after some polls in which nobody spoke, each
 // has one every time. A device nobody here is reached by is only asked for those who come by themselves.
+// How many polls of SHMEM it takes the time of, and how many yields.
+constexpr std::uint32_t network_poll_weight = 50, network_yield_weight = 4;
 constexpr std::uint32_t quiet_before_all = 64, busy_interval = 1024, alone_interval = 4096;
 
 bool has_turn(Turns *turns)
@@ -113,6 +115,7 @@ int poll_networks(bool all)
         Turns &turns = core->turns[place];
         if (done < 0 || !(has_turn(&turns) || all))
             return;
+        idle_polls += idle_polls < core->wait_plan.polls ? network_poll_weight : network_yield_weight;
         int count = poll_device(device);
         // Whoever speaks is asked again at once.
         if (count > 0)
@@ -285,6 +288,9 @@ int pm_open(const pm_setup *setup)
     auto rendezvous = pm::parse_rendezvous(setup->rendezvous);
     if (!rendezvous.ok())
         return failed(rendezvous.error());
+    for (const pm::Error &error : {pm::check_priority(setup->priority), pm::check_routes(setup->routes)})
+        if (error)
+            return failed(error);
     pm::Sink sinks[pm::places_max];
     make_sinks(sinks, *setup, std::make_index_sequence<pm::places_max>());
     auto links = pm::open_links(*setup, sinks);
@@ -315,6 +321,8 @@ void pm_allow_threads(void)
 void pm_close(void)
 {
     for (auto &[id, peer] : core->peers)
+        pm::disconnect(peer.get());
+    for (auto &peer : core->measured)
         pm::disconnect(peer.get());
     delete core;
     core = nullptr;

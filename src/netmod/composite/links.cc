@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <string_view>
 
 #include "base/hash.h"
 #include "netmod/composite/ports.h"
@@ -15,46 +14,12 @@
 namespace pm {
 namespace {
 
-// Which devices a job may use, and who asked for UCX.
-struct Wanted {
-    std::vector<std::string> devices;
-    bool all = false;           // none was named
-    bool ucx_over_tcp = false;  // somebody named it
-
-    bool has(DeviceKind kind) const { return std::ranges::find(devices, device_name(kind)) != devices.end(); }
-};
-
 std::string joined(const std::vector<std::string> &words)
 {
     std::string text;
     for (const std::string &word : words)
         text += (text.empty() ? "" : ",") + word;
     return text;
-}
-
-// The networks this host is on, of the devices that are wanted.
-Result<std::vector<LocalNetwork>> find_networks(const pm_setup &setup, Wanted *wanted)
-{
-    auto read = read_networks(setup.networks);
-    if (!read.ok())
-        return read.error();
-    std::vector<NetworkDescription> descriptions = std::move(read.value());
-    bool described = !descriptions.empty();
-    std::erase_if(descriptions, [&](const NetworkDescription &each) { return !wanted->has(each.device); });
-    if (described && descriptions.empty())
-        return std::vector<LocalNetwork>{};
-    wanted->ucx_over_tcp = described || !wanted->all;
-    std::vector<Port> ports;
-    if (wanted->has(DeviceKind::ucx) &&
-        (!described || std::ranges::find(descriptions, DeviceKind::ucx, &NetworkDescription::device) != descriptions.end()))
-        ports = ucx_ports(wanted->ucx_over_tcp);
-    if (wanted->has(DeviceKind::udp)) {
-        auto found = udp_ports();
-        if (!found.ok())
-            return found.error();
-        ports.insert(ports.end(), found.value().begin(), found.value().end());
-    }
-    return networks_of_host(descriptions, ports, host_name());
 }
 
 Error open_ucx(Links *links, const LocalNetwork &local, const Sink &sink)
@@ -69,11 +34,10 @@ Error open_ucx(Links *links, const LocalNetwork &local, const Sink &sink)
     return {};
 }
 
-Error open_udp(Links *links, const pm_setup &setup, const std::vector<LocalNetwork> &networks, const Sink &sink)
+Error open_udp(Links *links, const pm_setup &setup, bool described, const std::vector<LocalNetwork> &networks, const Sink &sink)
 {
     // A description says which addresses are used; without one the user may.
     std::vector<std::string> addresses;
-    bool described = std::string_view(setup.networks) != "auto";
     for (const LocalNetwork &each : networks)
         for (const Subnet &address : each.addresses)
             addresses.push_back(ip_text(address.ip));
@@ -87,6 +51,11 @@ Error open_udp(Links *links, const pm_setup &setup, const std::vector<LocalNetwo
         return udp.error();
     links->udp = std::move(udp.value());
     links->networks.insert(links->networks.end(), networks.begin(), networks.end());
+    if (!described && !networks.empty()) {
+        links->networks.back().addresses.clear();
+        for (const udp::Address &address : links->udp->addresses())
+            links->networks.back().addresses.push_back({address.ip});
+    }
     return {};
 }
 
@@ -111,14 +80,52 @@ std::string host_name()
     return name;
 }
 
-Result<Links> open_links(const pm_setup &setup, Sinks sinks)
+bool Wanted::has(DeviceKind kind) const
+{
+    return std::ranges::find(devices, device_name(kind)) != devices.end() &&
+           (kind == DeviceKind::shmem || descriptions.empty() ||
+            std::ranges::find(descriptions, kind, &NetworkDescription::device) != descriptions.end());
+}
+
+Result<Wanted> read_wanted(const std::string &devices, const std::string &networks)
 {
     Wanted wanted;
-    auto devices = parse_devices(setup.devices);
-    if (!devices.ok())
-        return devices.error();
-    wanted.devices = std::move(devices.value());
-    wanted.all = std::string_view(setup.devices) == "auto";
+    auto names = parse_devices(devices);
+    if (!names.ok())
+        return names.error();
+    auto descriptions = read_networks(networks);
+    if (!descriptions.ok())
+        return descriptions.error();
+    wanted.devices = std::move(names.value());
+    wanted.descriptions = std::move(descriptions.value());
+    wanted.devices_named = devices != "auto";
+    return wanted;
+}
+
+Result<std::vector<LocalNetwork>> find_networks(const Wanted &wanted)
+{
+    std::vector<Port> ports;
+    if (wanted.has(DeviceKind::ucx))
+        ports = ucx_ports(wanted.devices_named || !wanted.descriptions.empty());
+    if (wanted.has(DeviceKind::udp)) {
+        auto found = udp_ports();
+        if (!found.ok())
+            return found.error();
+        ports.insert(ports.end(), found.value().begin(), found.value().end());
+    }
+    std::vector<NetworkDescription> descriptions = wanted.descriptions;
+    std::erase_if(descriptions, [&](const NetworkDescription &each) { return !wanted.has(each.device); });
+    if (descriptions.empty() && !wanted.descriptions.empty())
+        return std::vector<LocalNetwork>{};
+    return networks_of_host(descriptions, ports, host_name());
+}
+
+Result<Links> open_links(const pm_setup &setup, Sinks sinks)
+{
+    auto read = read_wanted(setup.devices, setup.networks);
+    if (!read.ok())
+        return read.error();
+    const Wanted &wanted = read.value();
 
     Links links;
     // A setting that means nothing is an error, a device that does not open is only missing.
@@ -140,7 +147,7 @@ Result<Links> open_links(const pm_setup &setup, Sinks sinks)
             return shmem.error();
         links.shmem = std::move(shmem.value());
     }
-    auto networks = find_networks(setup, &wanted);
+    auto networks = find_networks(wanted);
     if (!networks.ok())
         return networks.error();
     std::vector<LocalNetwork> of_udp;
@@ -156,12 +163,12 @@ Result<Links> open_links(const pm_setup &setup, Sinks sinks)
                 return fatal;
         }
     }
-    if (wanted.has(DeviceKind::ucx) && links.ucx.empty() && !wanted.all && links.missing.empty())
+    if (wanted.has(DeviceKind::ucx) && links.ucx.empty() && wanted.devices_named && links.missing.empty())
         links.missing.push_back("ucx: this host has no device of UCX for a network (UCX_TLS, UCX_NET_DEVICES and "
                                 "MPIR_CVAR_CH4_COMPOSITE_NETWORKS say what may be used)");
-    bool described = std::string_view(setup.networks) != "auto";
+    bool described = !wanted.descriptions.empty();
     if (wanted.has(DeviceKind::udp) && (!described || !of_udp.empty()))
-        if (Error error = open_udp(&links, setup, of_udp, sinks[udp_place]))
+        if (Error error = open_udp(&links, setup, described, of_udp, sinks[udp_place]))
             if (Error fatal = missing(error))
                 return fatal;
     if (links.shmem == nullptr && links.udp == nullptr && links.ucx.empty())

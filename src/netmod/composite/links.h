@@ -41,6 +41,21 @@ struct Links {
     Card card(std::uint32_t process) const;
 };
 
+// What the settings say: MPIR_CVAR_CH4_COMPOSITE_DEVICES and _NETWORKS.
+struct Wanted {
+    std::vector<std::string> devices;
+    std::vector<NetworkDescription> descriptions;  // none: networks are found
+    bool devices_named = false;
+
+    // Whether a device may be used: it is among those wanted and, with descriptions, there is one for it.
+    bool has(DeviceKind kind) const;
+};
+Result<Wanted> read_wanted(const std::string &devices, const std::string &networks);
+
+// The networks this host is on, of the devices that are wanted. Those of UCX over TCP only where somebody named UCX: UDP is
+// faster.
+Result<std::vector<LocalNetwork>> find_networks(const Wanted &wanted);
+
 // Where each place delivers.
 using Sinks = const Sink (&)[places_max];
 

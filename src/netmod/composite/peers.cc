@@ -24,6 +24,9 @@ Topology topology_with(const pm_peer *peer)
     }
     for (std::uint32_t host = 0; host < 2; ++host)
         pair.nodes[host].networks = networks_on(pair.networks, *cards[host]);
+    for (Network &network : pair.networks)
+        if (auto measured = core->priorities.find(network.id); measured != core->priorities.end())
+            network.priority = measured->second;
     return pair;
 }
 
@@ -63,8 +66,30 @@ std::string label_of(const Card &card)
     return "process " + std::to_string(card.process) + " of host " + card.host;
 }
 
+// What a network was measured with, if it was.
+bool take_over(pm_peer *peer, const Network &network)
+{
+    auto found = std::ranges::find_if(core->measured, [&](const auto &each) {
+        return each->card.id() == peer->card.id() && each->kind == network.device && each->network == network.name && !each->listed;
+    });
+    if (found == core->measured.end())
+        return false;
+    peer->kind = (*found)->kind;
+    peer->place = (*found)->place;
+    peer->ucx_device = (*found)->ucx_device;
+    if (peer->kind == DeviceKind::udp)
+        peer->udp = (*found)->udp;
+    else
+        peer->ucx = (*found)->ucx;
+    peer->network = network.name;
+    core->measured.erase(found);
+    return true;
+}
+
 Error connect_over(pm_peer *peer, const Network &network)
 {
+    if (take_over(peer, network))
+        return {};
     if (network.device == DeviceKind::udp) {
         auto connected = core->links.udp->connect(peer->card.udp.data(), peer->card.udp.size());
         if (!connected.ok())
@@ -221,6 +246,31 @@ pm_peer *pm_connect(const void *card, size_t size)
         return nullptr;
     }
     return core->peers.emplace(id, std::move(peer)).first->second.get();
+}
+
+pm_peer *pm_connect_over(uint64_t network, const void *card, size_t size)
+{
+    auto read = pm::Card::read({static_cast<const std::byte *>(card), size});
+    auto peer = std::make_unique<pm_peer>();
+    if (read)
+        peer->card = std::move(*read);
+    for (const pm::NetworkCard &each : peer->card.networks) {
+        if (each.network.id != network)
+            continue;
+        if (pm::Error error = pm::connect_over(peer.get(), each.network)) {
+            failed(error);
+            return nullptr;
+        }
+        core->measured.push_back(std::move(peer));
+        return core->measured.back().get();
+    }
+    failed({pm::Status::unreachable, "the network to be measured is not on the card of a peer"});
+    return nullptr;
+}
+
+void pm_set_priority(uint64_t network, int priority)
+{
+    core->priorities[network] = priority;
 }
 
 size_t pm_peer_card(const pm_peer *peer, void *card)

@@ -1,6 +1,7 @@
 #include "netmod/composite/plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -56,6 +57,29 @@ Topology topology_of(const std::vector<Card> &cards)
         job.nodes.push_back({host->second, cards[rank].process, networks_on(job.networks, cards[rank])});
     }
     return job;
+}
+
+std::vector<Trial> trials_of(const Topology &job)
+{
+    std::vector<Trial> trials;
+    std::uint64_t tried = 0;
+    // One process of each host will do.
+    std::vector<std::size_t> first_of_host;
+    std::vector<char> seen(job.hosts.size());
+    for (std::size_t rank = 0; rank < job.nodes.size(); ++rank)
+        if (!std::exchange(seen[job.nodes[rank].host], 1))
+            first_of_host.push_back(rank);
+    for (std::size_t i = 0; i < first_of_host.size(); ++i)
+        for (std::size_t k = i + 1; k < first_of_host.size(); ++k) {
+            std::uint64_t common = job.nodes[first_of_host[i]].networks & job.nodes[first_of_host[k]].networks;
+            if (std::popcount(common) < 2)
+                continue;
+            for (std::uint64_t left = common & ~tried; left != 0; left &= left - 1)
+                trials.push_back({static_cast<std::size_t>(std::countr_zero(left)), first_of_host[i], first_of_host[k]});
+            tried |= common;
+        }
+    std::ranges::sort(trials, {}, &Trial::network);
+    return trials;
 }
 
 Result<Report> planned_routes(const std::vector<Card> &cards)

@@ -20,6 +20,15 @@ std::uint64_t networks_on(const std::vector<Network> &networks, const Card &card
 
 // Of a job whose cards, by rank, these are. Two processes are on one host when shared memory reaches from one to the other.
 Topology topology_of(const std::vector<Card> &cards);
+
+// For each network of which there is a choice, because two hosts on it have another one in common: the first two such processes,
+// to try it out.
+struct Trial {
+    std::size_t network = 0;  // place in Topology::networks
+    std::size_t first = 0, second = 0;
+};
+std::vector<Trial> trials_of(const Topology &job);
+
 Result<Report> planned_routes(const std::vector<Card> &cards);
 
 }  // namespace pm

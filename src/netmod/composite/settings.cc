@@ -58,4 +58,24 @@ Result<Rendezvous> parse_rendezvous(std::string_view text)
                      "\" in MPIR_CVAR_CH4_COMPOSITE_SHMEM_RNDV; known are auto, pipeline, cma"};
 }
 
+Error check_priority(std::string_view text)
+{
+    if (text == "given" || text == "measure")
+        return {};
+    return {Status::invalid, "unknown priority \"" + std::string(text) +
+                                 "\" in MPIR_CVAR_CH4_COMPOSITE_PRIORITY; known are given, measure"};
+}
+
+Error check_routes(std::string_view text)
+{
+    for (std::string_view word : {"off", "init", "text", "json"})
+        if (text == word)
+            return {};
+    for (std::string_view ending : {".txt", ".json", ".html"})
+        if (text.size() > ending.size() && text.ends_with(ending))
+            return {};
+    return {Status::invalid, "unknown value \"" + std::string(text) + "\" of MPIR_CVAR_CH4_COMPOSITE_ROUTES; known are off, init, text, "
+                             "json, and the name of a file that ends in .txt, .json or .html"};
+}
+
 }  // namespace pm

@@ -18,4 +18,8 @@ Result<std::vector<std::string>> parse_devices(std::string_view text);
 enum class Rendezvous { automatic, pipeline, pull };
 Result<Rendezvous> parse_rendezvous(std::string_view text);
 
+// Whether these mean something: "given" or "measure"; "off", "init", "text", "json" or a name with an ending that tells a format.
+Error check_priority(std::string_view text);
+Error check_routes(std::string_view text);
+
 }  // namespace pm

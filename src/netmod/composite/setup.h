@@ -16,6 +16,8 @@ extern "C" {
 typedef struct pm_setup {
     const char *devices;        /* "auto" or a list, best first */
     const char *networks;       /* auto, a description or the file that holds it: networks.h */
+    const char *priority;       /* given, measure; only checked here */
+    const char *routes;         /* off, init, text, json, or a file; only checked here */
     const char *wait;           /* auto, spin, yield, sleep */
     const char *rendezvous;     /* auto, pipeline, cma */
     const char *shmem_backing;  /* auto, memfd, devshm */
@@ -47,6 +49,18 @@ size_t pm_short_card(void *card);                       /* into PM_SHORT_CARD_MA
 pm_peer *pm_connect(const void *card, size_t size);     /* the same peer again for the same process */
 size_t pm_peer_card(const pm_peer *peer, void *card);
 
+/* Measuring networks, before peers are connected: for each network that there is a choice about, two ranks on different hosts that
+ * try it; the connection over just that network, which pm_connect() goes on to use if it chooses it; and the outcome, the same in
+ * all processes. */
+typedef struct pm_trial {
+    uint64_t network;
+    int first, second;                                  /* ranks */
+} pm_trial;
+#define PM_NETWORKS_MAX 64
+int pm_trials(const void *const *cards, const size_t *sizes, int count, pm_trial *trials);  /* into PM_NETWORKS_MAX; how many */
+pm_peer *pm_connect_over(uint64_t network, const void *card, size_t size);
+void pm_set_priority(uint64_t network, int priority);
+
 /* Somebody may still need an answer from us when we have got all of ours: then others are waited for in pm_progress(). */
 int pm_must_linger(void);
 
@@ -60,6 +74,9 @@ typedef struct pm_traffic {
 } pm_traffic;
 #define PM_DEVICES_MAX 3
 int pm_get_traffic(pm_traffic *traffic);                /* into PM_DEVICES_MAX; answers how many */
+
+/* A peer will pull so much from us: as good as sent. */
+void pm_count_announced(pm_peer *peer, size_t size);
 
 /* The routes of a whole job as they follow from its cards, in `format` (text, json, html): malloc'ed, or NULL. */
 char *pm_plan(const void *const *cards, const size_t *sizes, int count, const char *format);

@@ -78,6 +78,9 @@ struct Core {
     int shmem_descriptor = -1;  // to sleep on, once there are peers on other devices
     std::map<std::uint64_t, std::unique_ptr<pm_peer>> peers;  // by the id of their cards
 
+    std::map<std::uint64_t, int> priorities;         // of networks that were measured
+    std::vector<std::unique_ptr<pm_peer>> measured;  // what they were measured with; a peer takes over what it goes on to use
+
     bool threads = false;
     Gate shmem_gate;
     std::mutex queued_lock;

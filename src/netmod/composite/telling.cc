@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "netmod/composite/plan.h"
 #include "netmod/composite/report.h"
@@ -46,6 +47,11 @@ int pm_get_traffic(pm_traffic *traffic)
     return PM_DEVICES_MAX;
 }
 
+void pm_count_announced(pm_peer *peer, size_t size)
+{
+    peer->bytes += size;
+}
+
 // ---- what a user is told ----
 
 static pm::DeviceReport device_report(std::size_t place, DeviceKind kind, const std::string &network)
@@ -56,6 +62,14 @@ static pm::DeviceReport device_report(std::size_t place, DeviceKind kind, const 
             report.messages_sent += peer->messages;
             report.bytes_sent += peer->bytes;
         }
+    auto number = [](std::uint64_t value, const char *of) { return std::to_string(value) + " " + of; };
+    if (kind == DeviceKind::shmem && core->pulls > 0)
+        report.detail = number(core->pulls, "messages pulled by CMA");
+    if (kind == DeviceKind::udp) {
+        pm::udp::Counters counters = core->links.udp->counters();
+        report.detail = number(counters.datagrams_sent, "packets, ") + number(counters.sent_again, "of them sent again, ") +
+                        number(counters.alien + counters.malformed, "alien ones dropped");
+    }
     return report;
 }
 
@@ -76,19 +90,34 @@ static char *render(const pm::Report &report, std::string_view format)
     return strdup(text.c_str());
 }
 
-// The routes of a job as they follow from all cards, known to everybody before the first message.
-char *pm_plan(const void *const *cards, const size_t *sizes, int count, const char *format)
+// Of a job, by rank, with the priorities that were measured.
+static std::vector<pm::Card> read_cards(const void *const *cards, const size_t *sizes, int count)
 {
     std::vector<pm::Card> all;
     for (int i = 0; i < count; ++i) {
-        auto card = pm::Card::read({static_cast<const std::byte *>(cards[i]), sizes[i]});
-        if (!card) {
-            failed({pm::Status::invalid, "a card of " + std::to_string(sizes[i]) + " bytes that is not one of a process"});
-            return nullptr;
-        }
-        all.push_back(std::move(*card));
+        pm::Card card = pm::Card::read({static_cast<const std::byte *>(cards[i]), sizes[i]}).value_or(pm::Card{});
+        for (pm::NetworkCard &each : card.networks)
+            if (auto measured = core->priorities.find(each.network.id); measured != core->priorities.end())
+                each.network.priority = measured->second;
+        all.push_back(std::move(card));
     }
-    auto report = pm::planned_routes(all);
+    return all;
+}
+
+int pm_trials(const void *const *cards, const size_t *sizes, int count, pm_trial *trials)
+{
+    static_assert(PM_NETWORKS_MAX == pm::networks_max);
+    pm::Topology job = pm::topology_of(read_cards(cards, sizes, count));
+    int number = 0;
+    for (const pm::Trial &each : pm::trials_of(job))
+        trials[number++] = {job.networks[each.network].id, static_cast<int>(each.first), static_cast<int>(each.second)};
+    return number;
+}
+
+// The routes of a job as they follow from all cards, known to everybody before the first message.
+char *pm_plan(const void *const *cards, const size_t *sizes, int count, const char *format)
+{
+    auto report = pm::planned_routes(read_cards(cards, sizes, count));
     if (!report.ok()) {
         failed(report.error());
         return nullptr;
@@ -105,12 +134,15 @@ void *pm_describe(pm_peer *const *peers, int count, size_t *size)
         report.routes.push_back(route_report(peers[i]));
     if (core->links.shmem != nullptr)
         report.devices.push_back(device_report(pm::shmem_place, DeviceKind::shmem, {}));
-    if (core->links.udp != nullptr)
-        for (const pm::LocalNetwork &each : core->links.networks)
-            if (each.network.device == DeviceKind::udp) {
-                report.devices.push_back(device_report(pm::udp_place, DeviceKind::udp, each.network.name));
-                break;
-            }
+    bool first = true;
+    for (const pm::LocalNetwork &each : core->links.networks) {
+        if (each.network.device != DeviceKind::udp)
+            continue;
+        report.devices.push_back(device_report(pm::udp_place, DeviceKind::udp, each.network.name));
+        // What comes in over UDP does not say over which of its networks.
+        if (!std::exchange(first, false))
+            report.devices.back().messages_received = report.devices.back().bytes_received = 0;
+    }
     for (std::size_t i = 0; i < core->links.ucx.size(); ++i)
         report.devices.push_back(device_report(pm::first_ucx_place + i, DeviceKind::ucx, core->links.ucx[i].local.network.name));
     std::vector<std::byte> bytes = pm::pack(report);

@@ -64,6 +64,8 @@ Status Ucx::started(Peer *peer, ucs_status_ptr_t request, Operation *operation)
 {
     one_sided_ = true;
     if (UCS_PTR_IS_PTR(request)) {
+        operation->one_sided = true;
+        one_sided_pending_++;
         outstanding_++;
         return Status::ok;
     }
@@ -126,6 +128,8 @@ bool Ucx::finished()
         ucp_request_free(flush_request_);
         flush_request_ = nullptr;
     }
+    if (one_sided_pending_ > 0)
+        return false;  // a flush does not wait for what is read
     if (!one_sided_)
         return true;
     one_sided_ = false;

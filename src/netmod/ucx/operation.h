@@ -24,6 +24,7 @@ struct Operation {
     std::unique_ptr<std::byte[]> data;  // a payload that is ours
     std::size_t buffered = 0;
     bool detached = false;  // nobody will ask for it: it goes back when it is done
+    bool one_sided = false;
     bool done = false;
     ucs_status_t status = UCS_OK;
     Operation *next = nullptr;

@@ -218,6 +218,7 @@ Operation *Ucx::take_operation()
     operation->peer = nullptr;
     operation->buffered = 0;
     operation->detached = false;
+    operation->one_sided = false;
     operation->done = false;
     operation->status = UCS_OK;
     return operation;
@@ -247,6 +248,7 @@ void Ucx::on_sent(void *request, ucs_status_t status, void *context)
     operation->done = true;
     operation->status = status;
     device->outstanding_--;
+    device->one_sided_pending_ -= operation->one_sided;
     device->done_++;
     if (!operation->detached)
         return;

@@ -156,6 +156,7 @@ class Ucx {
     Operation *free_operations_ = nullptr;
     std::size_t outstanding_ = 0;
     bool one_sided_ = false;        // an operation was started since the last flush was
+    std::size_t one_sided_pending_ = 0;
     void *flush_request_ = nullptr;  // the flush that is on its way
     std::deque<Parked> parked_;
     std::atomic<bool> any_parked_{false};

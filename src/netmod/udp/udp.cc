@@ -76,6 +76,7 @@ Result<std::unique_ptr<Udp>> Udp::create(const Settings &settings, const Sink &s
         return system_error("getrandom", errno);
     protocol.receive_buffer = device->socket_->receive_buffer();
     device->park_limit_ = protocol.receive_buffer;
+    device->addresses_ = addresses.value();
     device->endpoint_ = std::make_unique<Endpoint>(protocol, key, std::move(addresses.value()), sink);
     device->note_deadline();
     return device;

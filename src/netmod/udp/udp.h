@@ -46,6 +46,8 @@ class Udp {
     const char *name() const { return "udp"; }
     Capabilities capabilities() const { return {largest_header, false}; }
     std::size_t write_card(void *card) const;
+    // Of this host, as they are offered to others.
+    const std::vector<Address> &addresses() const { return addresses_; }
     // Answers at once. The proof comes with the first message: try_send() says again until then, and unreachable when none comes.
     Result<Peer *> connect(const void *card, std::size_t size);
     void disconnect(Peer *peer);
@@ -89,6 +91,7 @@ class Udp {
     void start_caretaker();
 
     Settings settings_;
+    std::vector<Address> addresses_;
     std::unique_ptr<Socket> socket_;
     std::unique_ptr<Endpoint> endpoint_;
     std::size_t park_limit_ = 0;

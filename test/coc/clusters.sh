@@ -1,0 +1,191 @@
+# The part of test/coc/run that runs on test/coc/figure-3: 16 ranks in cluster A, two on a host, four in cluster B, one on a host.
+# Two of A talk over UCX and san-a, two of B over UCX and san-b, others over UDP and lan.
+# shellcheck shell=bash disable=SC2154 # what is not set here, test/coc/run sets
+figure_hosts=a0:2,a1:2,a2:2,a3:2,a4:2,a5:2,a6:2,a7:2,b0:1,b1:1,b2:1,b3:1
+# These hosts share the cores of one machine, which no rank can know.
+export MPIR_CVAR_CH4_COMPOSITE_WAIT=sleep
+
+# described [SETTING=VALUE...] ARGUMENTS...: with the networks of the figure.
+described() { with NETWORKS="$here/figure-3.networks" "$@"; }
+# all_ranks [SETTING=VALUE...] PROGRAM...: 20 of them, placed as in the figure.
+all_ranks() {
+    local settings=()
+    while [[ $1 =~ ^[A-Z_]+= ]]; do settings+=("$1"); shift; done
+    described "${settings[@]}" -hosts $figure_hosts -n 20 "$@"
+}
+
+# routes FILE: those in the JSON, one a line: from, to, device, network, channel, bytes.
+routes() {
+    python3 - "$1" <<'PYTHON'
+import json, sys
+for rank in json.load(open(sys.argv[1]))["ranks"]:
+    for route in rank["routes"]:
+        print(rank["rank"], route["to"], route["device"], route["network"] or "-", route["channel"], route["bytes"])
+PYTHON
+}
+# sums FILE: device, network, bytes sent by the routes, sent and received by the devices.
+sums() {
+    python3 - "$1" <<'PYTHON'
+import collections, json, sys
+sums = collections.defaultdict(lambda: [0, 0, 0])
+for rank in json.load(open(sys.argv[1]))["ranks"]:
+    for route in rank["routes"]:
+        sums[route["device"], route["network"]][0] += route["bytes"]
+    for device in rank["devices"]:
+        sums[device["device"], device["network"]][1] += device["bytes_sent"]
+        sums[device["device"], device["network"]][2] += device["bytes_received"]
+for (device, network), bytes in sums.items():
+    print(device, network or "-", *bytes)
+PYTHON
+}
+
+# ---- the table ----
+printed() { all_ranks ROUTES="$1" ./hello >said && grep -v -e '^hello: ' -e ' carried ' said | diff "$here/figure-3.routes" -; }
+check "figure 3: the table at the end is the paper's" printed text
+check "figure 3: the table at the start is the paper's" printed init
+in_json() {
+    all_ranks ROUTES=json ./hello >said && grep -v '^hello: ' said >routes.json && routes routes.json >pairs || return 1
+    awk 'NR == FNR { if (NF == 21) for (to = 0; to < 20; to++) table[$1, to] = $(to + 2); next }
+        { letter = $3 == "shmem" ? "S" : $3 == "ucx" ? "X" : $3 == "udp" ? "U" : "?" }
+        { network = letter == "S" ? "-" : letter == "U" ? "lan" : $1 < 16 ? "san-a" : "san-b" }
+        table[$1, $2] != letter $5 || $4 != network { print "not in the table: " $0; wrong++ }
+        END { exit wrong || FNR != 20 * 19 }' "$here/figure-3.routes" pairs
+}
+check "figure 3: JSON says the same" in_json
+
+# ---- programs ----
+for program in exchange collectives window; do check "figure 3: $program, 20 ranks" all_ranks ./$program; done
+anyone() {
+    all_ranks ROUTES=routes.json ./anysource && routes routes.json >pairs || return 1
+    awk '$2 == 0 && $6 > 0 { devices[$3]++ } END { exit devices["shmem"] != 1 || devices["ucx"] != 14 || devices["udp"] != 4 }' pairs
+}
+check "figure 3: anyone is heard, over three devices at once" anyone
+
+# ---- each network carries its own traffic ----
+# counters: network, bytes sent and received since `up`, as the kernels of all hosts count them.
+counters() {
+    local host
+    for host in $(cluster hosts); do
+        # shellcheck disable=SC2016 # for the shell in the host
+        cluster exec "$host" sh -c 'cd /sys/class/net && for network in [!l]* lan; do
+            echo "$network $(cat "$network/statistics/tx_bytes") $(cat "$network/statistics/rx_bytes")"; done'
+    done | awk '{ sent[$1] += $2; received[$1] += $3 } END { for (each in sent) print each, sent[each], received[each] }'
+}
+# only NETWORK PAIRS HOW: when ranks that are PAIRS pairs talk HOW (see test/mpi/clusters.c), the payload is on this network and on no
+# other. The start of a job is seen on lan, a thing or two of the kernel on each.
+only() {
+    local network=$1 bytes=$((12000000 / $2)) payload
+    payload=$((bytes * $2))
+    counters >before
+    all_ranks ./clusters "$3" 16 $bytes || return 1
+    counters >after
+    awk -v wanted="$network" -v payload=$payload 'NR == FNR { sent[$1] = $2; received[$1] = $3; next }
+        { sent[$1] = $2 - sent[$1]; received[$1] = $3 - received[$1] }
+        { print "kernel: " $1 " sent " sent[$1] " and received " received[$1] " bytes of " payload }
+        $1 == wanted { wrong += sent[$1] < payload || sent[$1] > 1.2 * payload || received[$1] < payload; next }
+        { wrong += sent[$1] > ($1 == "lan" ? payload / 10 : 20000) }
+        END { exit wrong || FNR != 3 }' before after || return 1
+    all_ranks ROUTES=routes.json ./clusters "$3" 16 $bytes && sums routes.json >sums.out || return 1
+    awk -v wanted="$network" -v payload=$payload '
+        { print "report: " $0 " bytes of " payload; wrong += $3 != $4 || $4 != $5 }
+        $2 == wanted { found++; wrong += $3 < payload || $3 > 1.01 * payload; next }
+        $1 != "shmem" { wrong += $3 > payload / 100 }
+        END { exit wrong || found != 1 }' sums.out
+}
+check "figure 3: within A only san-a carries" only san-a $((16 * 14)) first
+check "figure 3: within B only san-b carries" only san-b $((4 * 3)) second
+check "figure 3: between A and B only lan carries" only lan $((2 * 16 * 4)) between
+
+# ---- networks that nobody described ----
+found() {
+    all_ranks NETWORKS=auto DEVICES=shmem,ucx,udp ROUTES=routes.json ./collectives && routes routes.json >pairs || return 1
+    awk '{ one = $1 < 16; other = $2 < 16; same = one && other && int($1 / 2) == int($2 / 2) }
+        same != ($3 == "shmem") || (!same && $3 != "ucx") || (one != other && $4 != "10.77.0.0/24") { print "not expected: " $0; wrong++ }
+        END { exit wrong || FNR != 20 * 19 }' pairs
+}
+check "figure 3: networks are found" found
+by_default() {
+    all_ranks NETWORKS=auto ROUTES=routes.json ./hello && routes routes.json >pairs || return 1
+    awk '$1 < 16 && $2 < 16 && int($1 / 2) == int($2 / 2) { wrong += $3 != "shmem"; next } { wrong += $3 != "udp" } END { exit wrong }' pairs
+}
+check "figure 3: UDP, where nobody asks for UCX over TCP" by_default
+
+# ---- mistakes and faults ----
+# told LINE TEXT LINES...: a description with these lines is refused; LINE and what is wrong are told.
+told() {
+    local line=$1 text=$2
+    shift 2
+    printf '%s\n' "$@" >mistake.networks
+    refused "mistake.networks:$line: $text" with NETWORKS=mistake.networks -hosts a0,b0 -n 2 ./hello
+}
+check "figure 3: an unknown device is told" told 2 'unknown device "myrinet" of network "san-a"; allowed are ucx, udp' \
+    "network lan udp 10.77.0.0/24" "network san-a myrinet 10.78.0.0/24"
+check "figure 3: what is no subnet is told" told 1 '"10.77.0.0/33" of network "lan" is not a subnet; allowed are those such as' \
+    "network lan udp 10.77.0.0/33"
+check "figure 3: an unknown line is told" told 3 'unknown word "host"; a line starts with network' \
+    "# nothing" "network lan udp 10.77.0.0/24" "host a0 lan"
+check "figure 3: a priority out of range is told" told 1 'the priority of network "lan" is "high"; allowed are whole numbers from 0 to 1000' \
+    "network lan udp 10.77.0.0/24 priority high"
+check "figure 3: a missing file is told" refused 'reading the description of networks "missing.networks": No such file' \
+    with NETWORKS=missing.networks -hosts a0,b0 -n 2 ./hello
+
+san_a="network san-a ucx 10.78.0.0/24" san_b="network san-b ucx 10.79.0.0/24"
+apart() {
+    refused "no network joins the hosts a0 and b0: " all_ranks NETWORKS="$san_a;$san_b" ./hello &&
+        grep -q -e "a0 is on san-a (ucx)" said && grep -q -e "b0 is on san-b (ucx)" said
+}
+check "figure 3: clusters that no network joins are told" apart
+check "figure 3: a host that should be on a network, and is not, is told" \
+    refused "host b0 is among the hosts of network \"san-a\", but none of its ports leads there" all_ranks NETWORKS="$san_a hosts a*,b0;$san_b" ./hello
+
+# with_stranger COMMAND...: while a stranger has the only port on a1 that UCX may use for san-a.
+with_stranger() {
+    local stranger status
+    : >stranger.out
+    "$here/cluster" --name "$cluster_name" exec a1 python3 -c '
+import socket, time
+stranger = socket.create_server(("10.78.0.2", 47000))
+print("listening", flush=True)
+time.sleep(600)' >stranger.out 2>&1 &
+    stranger=$!
+    wait_for listening stranger.out 1 && UCX_TCP_PORT_RANGE=47000-47000 "$@"
+    status=$?
+    kill $stranger
+    wait $stranger
+    return $status
+}
+skipped() {
+    with_stranger described ROUTES=routes.json -hosts a0,a1,a2 -n 3 ./exchange >said 2>&1 || { cat said; return 1; }
+    cat said
+    [ "$(grep -c '^composite: on host a1: network san-a is not used: ucx: ' said)" -eq 1 ] && [ "$(grep -c 'is not used' said)" -eq 1 ] &&
+        routes routes.json >pairs && same "0 1 lan,0 2 san-a,1 0 lan,1 2 lan,2 0 san-a,2 1 lan" paste -sd , <(cut -d ' ' -f 1,2,4 pairs)
+}
+check "figure 3: a device that does not open is told, and the next network used" skipped
+not_skipped() {
+    refused "no network joins the hosts a[01] and a[01]: .*a1 is on no network" \
+        with_stranger with NETWORKS="$san_a" -hosts a0,a1 -n 2 ./hello && grep -q "network san-a is not used: ucx: " said
+}
+check "figure 3: a device that does not open is an error where there is no other" not_skipped
+
+no_way() {
+    cluster cut a1 san-a && described ROUTES=routes.json -hosts a0,a1,a2 -n 3 ./exchange && routes routes.json >pairs
+    local status=$?
+    cluster mend a1 san-a
+    cat pairs
+    [ $status -eq 0 ] && awk '{ wrong += $4 != ($1 == 1 || $2 == 1 ? "lan" : "san-a") } END { exit wrong || FNR != 6 }' pairs
+}
+check "figure 3: a network that does not lead to a peer is left for the next" no_way
+
+# survivors_of DEVICE DEED UNDO HOW: ranks on a0 and a2 see one on a1 go.
+survivors_of() {
+    survivors 2 "$1: process 0 of host a1 is gone" "$2" "$3" NETWORKS="$here/figure-3.networks" \
+        -disable-auto-cleanup -hosts a0,a2,a1 -n 3 ./survive "$4"
+}
+for how in recv send barrier; do
+    check "figure 3: a network that fails is an MPI error, in $how" survivors_of ucx "cluster cut a1 san-a" "cluster mend a1 san-a" $how
+    check "figure 3: a killed rank is an MPI error, in $how" survivors_of ucx "kill_on a1" true $how
+done
+interface_down() { cluster exec a1 ip link set san-a down; }
+interface_up() { cluster exec a1 ip link set san-a up; }
+check "figure 3: an interface that is switched off is an MPI error" survivors_of ucx interface_down interface_up recv
+unset MPIR_CVAR_CH4_COMPOSITE_WAIT
