@@ -4,7 +4,7 @@ can be read without colour too."""
 import math
 from xml.sax.saxutils import escape
 
-from .plan import COC_WAYS, COC_WIRES, COMPOSITE, UDP_ALONE, UDP_BETWEEN, coc_variant
+from .plan import COC_HOSTS, COC_RANKS, COC_WAYS, COC_WIRES, COMPOSITE, UDP_ALONE, UDP_BETWEEN, coc_variant
 from .text import quantity, size_text
 
 COLOURS = {"ours": "#0072b2", "mpich": "#d55e00", "openmpi": "#009e73",
@@ -258,6 +258,6 @@ def all_plots(summary, mpis, machine, repetitions):
         if inside:
             groups.append((wires, inside))
     if groups:
-        plots["coc.svg"] = panels("A cluster of clusters, 20 ranks on 12 hosts (lower is better, logarithmic)", setting, "time",
-                                  {way: way for way in COC_WAYS}, groups)
+        plots["coc.svg"] = panels(f"A cluster of clusters, {COC_RANKS} ranks on {len(COC_HOSTS)} hosts (lower is better)", setting,
+                                  "time", {way: way for way in COC_WAYS}, groups)
     return plots

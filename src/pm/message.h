@@ -32,6 +32,8 @@ struct Message {
     const void *header = nullptr;
     std::size_t header_size = 0;
     Payload payload;
+    // Only for devices that say they can: the receiver is told of the payload, and takes it when it knows where it belongs.
+    bool offered = false;
 
     void copy_header_to(void *destination) const
     {
@@ -51,6 +53,9 @@ struct Sink {
     // and says when all are there. Devices need not ask, and may be given null for both.
     void *(*place)(void *cookie) = nullptr;
     void (*placed)(void *cookie) = nullptr;
+    // A message that was offered begins, in its place among the others. Its payload is taken by the device's take(), once, which
+    // ends in placed().
+    void (*offered)(std::uint8_t tag, void *header, void *offer) = nullptr;
 };
 
 }  // namespace pm

@@ -87,5 +87,27 @@ TEST(Plan, AJobInTwoPartsIsAnErrorThatNamesBothHosts)
         EXPECT_NE(report.error().text.find(word), std::string::npos) << report.error().text;
 }
 
+TEST(Plan, AJobIsCheckedByTheKindsOfItsProcesses)
+{
+    auto error_of = [](const std::vector<Card> &cards) { return check_routes(topology_of(cards)).text; };
+    EXPECT_EQ(error_of({card_of(1, 0, {san, lan}), card_of(2, 0, {lan}), card_of(3, 0, {lan, san})}), "");
+    EXPECT_EQ(error_of({card_of(1, 0, {}), card_of(1, 1, {})}), "") << "one host needs no network";
+    EXPECT_NE(error_of({card_of(1, 0, {}), card_of(1, 1, {}), card_of(2, 0, {})}), "") << "two hosts do";
+    EXPECT_NE(error_of({card_of(1, 0, {lan}), card_of(2, 0, {lan}), card_of(3, 0, {san})}), "");
+}
+
+TEST(Plan, NetworksWithAChoiceAreTriedByTheFirstTwoHostsThatHaveIt)
+{
+    Topology job = topology_of({card_of(1, 0, {lan}), card_of(2, 0, {lan, san}), card_of(2, 1, {lan, san}), card_of(3, 0, {lan, san})});
+    auto trials = trials_of(job);
+    ASSERT_EQ(trials.size(), 2u);
+    for (const Trial &each : trials) {
+        EXPECT_EQ(each.first, 1u);
+        EXPECT_EQ(each.second, 3u);
+    }
+    EXPECT_NE(trials[0].network, trials[1].network);
+    EXPECT_TRUE(trials_of(topology_of({card_of(1, 0, {lan}), card_of(2, 0, {lan})})).empty()) << "there is no choice";
+}
+
 }  // namespace
 }  // namespace pm

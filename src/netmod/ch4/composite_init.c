@@ -3,6 +3,7 @@
 #include "composite_impl.h"
 #include "composite_coll_life.h"
 #include "composite_measure.h"
+#include "composite_offer.h"
 #include "composite_report.h"
 #include "netmod/composite/setup.h"
 #include <pthread.h>
@@ -35,7 +36,9 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     setup.more = MPIDI_COMPOSITE_more;
     setup.place = MPIDI_COMPOSITE_place;
     setup.placed = MPIDI_COMPOSITE_placed;
+    setup.offered = MPIDI_COMPOSITE_offered;
     setup.sent = MPIDI_COMPOSITE_sent;
+    MPIDI_COMPOSITE_report_init();
     without_device = pm_open(&setup) != PM_OK;
 
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
@@ -93,6 +96,12 @@ int MPIDI_COMPOSITE_init_world(void)
             snprintf(sentence, sizeof sentence, "rank %d could not start; it said why", rank);
             MPIR_ERR_SETANDJUMP1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s", sentence);
         }
+    }
+    if (pm_check_job(cards, sizes, MPIR_Process.size) != PM_OK) {
+        if (MPIR_Process.rank == 0)
+            fprintf(stderr, "composite: the job cannot start: %s\n", pm_error_text());
+        MPIR_pmi_barrier();     /* as above: nobody leaves before it is said */
+        MPIDI_COMPOSITE_FAIL(mpi_errno);
     }
     if (strcmp(MPIR_CVAR_CH4_COMPOSITE_PRIORITY, "measure") == 0) {
         mpi_errno = MPIDI_COMPOSITE_measure(cards, sizes);

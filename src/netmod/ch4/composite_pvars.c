@@ -27,6 +27,7 @@ void MPIDI_COMPOSITE_register_pvars(void)
     static const char *words[KINDS] = { "Messages this process sent over", "Bytes of payload this process sent over",
         "Messages this process received over", "Bytes of payload this process received over"
     };
+    static char names[PM_DEVICES_MAX * KINDS][64];      /* MPICH keeps the pointers */
     static bool registered = false;
     pm_traffic traffic[PM_DEVICES_MAX];
     int devices = pm_get_traffic(traffic);
@@ -36,9 +37,10 @@ void MPIDI_COMPOSITE_register_pvars(void)
     registered = true;
     for (int device = 0; device < devices; device++) {
         for (int kind = 0; kind < KINDS; kind++) {
-            char name[64], description[96];
+            char description[96];
             uintptr_t place = 1 + device * KINDS + kind;
-            snprintf(name, sizeof name, "composite_%s_%s", traffic[device].device, kinds[kind]);
+            char *name = names[place - 1];
+            snprintf(name, sizeof names[0], "composite_%s_%s", traffic[device].device, kinds[kind]);
             snprintf(description, sizeof description, "%s the device %s", words[kind], traffic[device].device);
             MPIR_T_PVAR_REGISTER_impl(MPI_T_PVAR_CLASS_COUNTER, MPI_UNSIGNED_LONG_LONG, name, (void *) place, 1, MPI_T_ENUM_NULL,
                                       MPI_T_VERBOSITY_USER_BASIC, MPI_T_BIND_NO_OBJECT,

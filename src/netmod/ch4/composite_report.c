@@ -27,15 +27,23 @@ static bool has_ending(const char *name, const char *ending)
     return length > end && strcmp(name + length - end, ending) == 0;
 }
 
+/* MPI_T_finalize() takes the texts of CVARs away. */
+static char *routes_setting;
+
+void MPIDI_COMPOSITE_report_init(void)
+{
+    routes_setting = MPL_strdup(MPIR_CVAR_CH4_COMPOSITE_ROUTES);
+}
+
 bool MPIDI_COMPOSITE_routes_at_init(void)
 {
-    return strcmp(MPIR_CVAR_CH4_COMPOSITE_ROUTES, "init") == 0;
+    return strcmp(routes_setting, "init") == 0;
 }
 
 /* NULL when nothing is wanted at the end; `*file` is NULL for standard output. */
 static const char *format_at_end(const char **file)
 {
-    const char *setting = MPIR_CVAR_CH4_COMPOSITE_ROUTES;
+    const char *setting = routes_setting;
 
     *file = NULL;
     if (strcmp(setting, "text") == 0 || strcmp(setting, "json") == 0)
@@ -240,5 +248,7 @@ int MPIDI_COMPOSITE_report(void)
         mpi_errno = print_devices();
 
   fn_fail:
+    MPL_free(routes_setting);
+    routes_setting = NULL;
     return mpi_errno;
 }

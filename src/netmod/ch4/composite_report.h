@@ -4,6 +4,7 @@
 #include "composite_impl.h"
 
 /* composite_report.c */
+void MPIDI_COMPOSITE_report_init(void);
 bool MPIDI_COMPOSITE_routes_at_init(void);
 int MPIDI_COMPOSITE_print_plan(const void *const *cards, const size_t * sizes);
 /* Before the last barrier: every rank tells rank 0 about its routes, if the user wants to know. After it, it is written. */

@@ -1,6 +1,7 @@
 /* Where messages of the core enter MPICH, and the receiver's side of the pull rendezvous. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
+#include "composite_offer.h"
 #include "composite_send.h"
 #include "netmod/composite/setup.h"
 #include "mpidig_pt2pt_callbacks.h"
@@ -197,6 +198,56 @@ void MPIDI_COMPOSITE_sent(void *request)
     MPIDIG_global.origin_cbs[MPIDI_COMPOSITE_AM_REQUEST(sreq).handler_id] (sreq);
 }
 
+/* An announcement holds the address of the sender's memory, or at the receiver that of an offer; no address of a program has this
+ * bit. */
+#define IS_OFFER ((uint64_t) 1 << 63)
+
+/* Sends the message, which stays here until the receiver takes it. */
+static int offer(MPIR_Request * sreq, const MPIDI_COMPOSITE_pull_header_t * header, const void *data)
+{
+    MPIDI_COMPOSITE_am_request_t *send = &MPIDI_COMPOSITE_AM_REQUEST(sreq);
+    int sent;
+
+    send->handler_id = MPIDIG_SEND;
+    send->datatype = MPIDIG_REQUEST(sreq, datatype);    /* released when it is sent */
+    sent = pm_offer(MPIDI_COMPOSITE_peer(sreq->comm, MPIDIG_REQUEST(sreq, u.send.dest)), MPIDIG_SEND, header, sizeof *header, data,
+                    header->generic.data_sz, sreq);
+    if (sent == PM_FAILED)
+        return MPIDI_COMPOSITE_lost();
+    if (sent == PM_OK)
+        MPIDI_COMPOSITE_sent(sreq);
+    return MPI_SUCCESS;
+}
+
+void MPIDI_COMPOSITE_offered(int tag, void *header, void *offer)
+{
+    ((MPIDI_COMPOSITE_pull_header_t *) header)->address = (uint64_t) (uintptr_t) offer | IS_OFFER;
+    MPIDIG_global.target_msg_cbs[tag] (header, NULL, 0, 0, NULL);
+}
+
+/* The receive for an offered message is known: to its place, or to a buffer if that is not in one piece or too small. */
+static int take_matched(MPIR_Request * rreq, void *offer)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPIDIG_rreq_async_t *incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
+    void *place;
+
+    MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = NULL;
+    incoming->offset = 0;
+    place = contiguous_place(rreq);
+    if (place) {
+        MPIR_STATUS_SET_COUNT(rreq->status, incoming->in_data_sz);
+    } else {
+        place = MPL_malloc(incoming->in_data_sz, MPL_MEM_BUFFER);
+        MPIR_ERR_CHKANDJUMP(place == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+        MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = place;
+    }
+    pm_take(offer, place, rreq);
+
+  fn_fail:
+    return mpi_errno;
+}
+
 /* Sends the address of a message instead of the message. */
 int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, MPIR_Comm * comm,
                              MPIDI_COMPOSITE_pull_header_t * header, MPIR_Request ** request)
@@ -227,8 +278,12 @@ int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datat
     header->generic.sreq_ptr = sreq;
     header->generic.rndv_hdr_sz = sizeof header->address;
     MPIDIG_AM_SEND_SET_RNDV(header->generic.flags, MPIDI_COMPOSITE_RNDV_PULL);
-    mpi_errno = MPIDI_NM_am_send_hdr(rank, comm, MPIDIG_SEND, header, sizeof *header, 0, 0);
-    pm_count_announced(MPIDI_COMPOSITE_peer(comm, rank), header->generic.data_sz);
+    if (pm_can_offer(MPIDI_COMPOSITE_peer(comm, rank))) {
+        mpi_errno = offer(sreq, header, (const void *) (uintptr_t) header->address);
+    } else {
+        mpi_errno = MPIDI_NM_am_send_hdr(rank, comm, MPIDIG_SEND, header, sizeof *header, 0, 0);
+        pm_count_announced(MPIDI_COMPOSITE_peer(comm, rank), header->generic.data_sz);
+    }
 
   fn_fail:
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
@@ -251,6 +306,8 @@ int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq)
     MPIR_Comm *comm = rreq->comm;
     struct iovec piece;
 
+    if (address & IS_OFFER)
+        return take_matched(rreq, (void *) (uintptr_t) (address & ~IS_OFFER));
     MPIDI_Datatype_get_info(MPIDIG_REQUEST(rreq, count), MPIDIG_REQUEST(rreq, datatype), contiguous, room, type, true_lb);
     if (contiguous) {
         piece.iov_base = MPIR_get_contig_ptr(MPIDIG_REQUEST(rreq, buffer), true_lb);

@@ -72,10 +72,17 @@ void *sink_arrived(std::uint8_t tag, void *header, void *piece, std::size_t piec
     return core->arrived(tag, header, piece, piece_size, total);
 }
 
+template <std::size_t place>
+void sink_offered(std::uint8_t tag, void *header, void *offer)
+{
+    core->messages_received[place]++;
+    core->offered(tag, header, offer);
+}
+
 template <std::size_t... places>
 void make_sinks(pm::Sink (&sinks)[pm::places_max], const pm_setup &setup, std::index_sequence<places...>)
 {
-    ((sinks[places] = {sink_arrived<places>, setup.more, setup.place, setup.placed}), ...);
+    ((sinks[places] = {sink_arrived<places>, setup.more, setup.place, setup.placed, sink_offered<places>}), ...);
     sinks[pm::shmem_place] = {sink_arrived<pm::shmem_place>, setup.more};
 }
 
@@ -200,6 +207,8 @@ Flushed flush_first(pm_peer *peer, void **cookie)
     std::size_t before = first.progress.sent;
     pm::Status status = try_send(peer, first.message, &first.progress);
     peer->accepted |= first.progress.started;
+    if (status == pm::Status::again && !peer->accepted && pm::host_is_silent(peer)) [[unlikely]]
+        status = pm::Status::unreachable;
     if (status == pm::Status::again)
         return first.progress.sent != before ? Flushed::some : Flushed::nothing;
     if (status != pm::Status::ok)
@@ -303,6 +312,7 @@ int pm_open(const pm_setup *setup)
     opening->rendezvous = rendezvous.value();
     opening->ranks_on_host = setup->ranks_on_host;
     opening->arrived = setup->arrived;
+    opening->offered = setup->offered;
     opening->sent = setup->sent;
     // Where the user chose, a choice that did not come true is worth a line; one process of the host says it.
     bool chosen = std::string_view(setup->devices) != "auto" || std::string_view(setup->networks) != "auto";
@@ -404,9 +414,27 @@ int pm_must_linger(void)
     return core->network_peers;
 }
 
+int pm_can_offer(const pm_peer *peer)
+{
+    return peer->kind == DeviceKind::ucx;
+}
+
+int pm_offer(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size, void *cookie)
+{
+    pm::Message message{static_cast<std::uint8_t>(tag), header, header_size, {data, size, nullptr, nullptr}, true};
+    return send(peer, message, cookie);
+}
+
+void pm_take(void *offer, void *place, void *cookie)
+{
+    pm::ucx::Ucx::take(offer, place, cookie);
+}
+
 int pm_prefers_pull(const pm_peer *peer)
 {
     plan();
+    if (pm_can_offer(peer))
+        return 1;
     return core->prefer_pull && peer->kind == DeviceKind::shmem && core->links.shmem->peer_can_pull(peer->shmem);
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/clock.h"
 #include "netmod/composite/plan.h"
 #include "netmod/composite/routing.h"
 #include "netmod/composite/setup.h"
@@ -30,23 +31,25 @@ Topology topology_with(const pm_peer *peer)
     return pair;
 }
 
+void add_gap(Topology *pair, std::uint64_t id)
+{
+    auto network = std::ranges::find(pair->networks, id, &Network::id);
+    if (network != pair->networks.end())
+        pair->gaps.push_back({0, 1, static_cast<std::uint32_t>(network - pair->networks.begin())});
+}
+
 // Networks that do not lead to the peer though both are on them.
 void add_gaps(Topology *pair, const pm_peer *peer)
 {
-    auto close = [&](std::uint64_t id) {
-        auto network = std::ranges::find(pair->networks, id, &Network::id);
-        if (network != pair->networks.end())
-            pair->gaps.push_back({0, 1, static_cast<std::uint32_t>(network - pair->networks.begin())});
-    };
     for (std::uint64_t id : peer->closed)
-        close(id);
+        add_gap(pair, id);
     // Two hosts have not the same address on one network: it is one that both have for themselves, such as docker0.
     if (peer->card.network_space == core->card.network_space)
         return;
     for (const NetworkCard &mine : core->card.networks)
         for (const NetworkCard &other : peer->card.networks)
             if (mine.network.id == other.network.id && mine.address && mine.address == other.address)
-                close(mine.network.id);
+                add_gap(pair, mine.network.id);
 }
 
 Error no_route(const Error &why, const std::string &shmem)
@@ -173,10 +176,34 @@ const Error &error_of(const pm_peer *peer)
     return peer->kind == DeviceKind::shmem ? peer->shmem->error : peer->kind == DeviceKind::udp ? peer->udp->error : peer->ucx->error;
 }
 
+// UDP asks by itself and says so; of UCX nothing is heard while the peer computes.
+bool host_is_silent(pm_peer *peer)
+{
+    if (peer->kind != DeviceKind::ucx || peer->accepted)
+        return false;
+    auto part = std::ranges::find_if(peer->card.networks, [&](const NetworkCard &each) {
+        return each.network.device == DeviceKind::ucx && each.network.name == peer->network;
+    });
+    if (part == peer->card.networks.end() || !part->address)
+        return false;
+    if (peer->probe == nullptr)
+        peer->probe = std::make_unique<Probe>();
+    if (peer->probe->ask(*part->address, clock_now()) != Probe::Answer::silent)
+        return false;
+    // Where nothing else is left, waiting may still help.
+    Topology pair = topology_with(peer);
+    add_gaps(&pair, peer);
+    add_gap(&pair, part->network.id);
+    return route_between(pair, 0, 1).ok();
+}
+
 // A peer that its network turned out not to lead to is tried over the next one. False when there is none; error_text says so.
 bool reroute(pm_peer *peer, Status status)
 {
     Error error = error_of(peer);
+    if (!error)
+        error = {Status::unreachable, std::string(device_name(peer->kind)) + ": " + label_of(peer->card) + " is not reached over " +
+                                          peer->network + ": its host does not answer there"};
     if (status != Status::unreachable || peer->accepted || peer->kind == DeviceKind::shmem) {
         failed(error);
         return false;
@@ -185,6 +212,7 @@ bool reroute(pm_peer *peer, Status status)
         if (each.network.name == peer->network && each.network.device == peer->kind)
             peer->closed.push_back(each.network.id);
     disconnect(peer);
+    peer->probe.reset();
     if (Error none = connect_over_best(peer, {})) {
         failed({none.status, error.text + ". Then " + none.text});
         return false;

@@ -59,6 +59,23 @@ Topology topology_of(const std::vector<Card> &cards)
     return job;
 }
 
+Error check_routes(const Topology &job)
+{
+    // Of processes on the same networks the first two will do, the second for its host.
+    std::map<std::uint64_t, std::pair<std::size_t, std::size_t>> kinds;
+    for (std::size_t rank = 0; rank < job.nodes.size(); ++rank) {
+        auto [kind, added] = kinds.emplace(job.nodes[rank].networks, std::pair(rank, rank));
+        if (job.nodes[kind->second.second].host == job.nodes[kind->second.first].host)
+            kind->second.second = rank;
+    }
+    for (const auto &[networks, first] : kinds)
+        for (const auto &[others, second] : kinds)
+            for (std::size_t to : {second.first, second.second})
+                if (auto route = route_between(job, std::min(first.first, to), std::max(first.first, to)); !route.ok())
+                    return route.error();
+    return {};
+}
+
 std::vector<Trial> trials_of(const Topology &job)
 {
     std::vector<Trial> trials;

@@ -29,6 +29,9 @@ struct Trial {
 };
 std::vector<Trial> trials_of(const Topology &job);
 
+// Whether every two processes have a route: an error about the first two that have none. Everybody comes to the same answer.
+Error check_routes(const Topology &job);
+
 Result<Report> planned_routes(const std::vector<Card> &cards);
 
 }  // namespace pm

@@ -72,7 +72,7 @@ bool has_fabric()
     return std::filesystem::directory_iterator("/sys/class/infiniband", error) != std::filesystem::directory_iterator();
 }
 
-// Shared memory of UCX leads to this host only.
+// Shared memory of UCX leads to this host only, and its way to oneself not even there.
 Port memory_port()
 {
     std::string host = first_line("/proc/sys/kernel/random/boot_id");
@@ -102,7 +102,7 @@ std::vector<Port> ucx_ports([[maybe_unused]] bool over_tcp)
     bool asked_for_memory = std::getenv("UCX_TLS") != nullptr, memory = false;
     for (const ucx::Resource &resource : ucx::find_resources()) {
         if (!resource.network) {
-            memory |= resource.transport != "self" && asked_for_memory;
+            memory |= asked_for_memory;
             continue;
         }
         if (std::ranges::find(ports, resource.device, &Port::name) != ports.end())

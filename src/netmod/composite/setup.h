@@ -36,9 +36,17 @@ typedef struct pm_setup {
     /* Where the whole payload belongs, or NULL; then placed() says that all of it is there, and more() is not called. */
     void *(*place)(void *cookie);
     void (*placed)(void *cookie);
+    /* A message that was sent by pm_offer() begins; its payload is taken by pm_take(). */
+    void (*offered)(int tag, void *header, void *offer);
     /* A message that pm_send() queued has been accepted as a whole. */
     void (*sent)(void *cookie);
 } pm_setup;
+
+/* A large message of which the receiver says where it belongs before it moves, where the device can do that. The same answers as
+ * pm_send(). pm_take() ends in placed(cookie). */
+int pm_can_offer(const pm_peer *peer);
+int pm_offer(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size, void *cookie);
+void pm_take(void *offer, void *place, void *cookie);
 
 int pm_open(const pm_setup *setup);
 void pm_allow_threads(void);     /* several may call from now on */
@@ -48,6 +56,9 @@ size_t pm_card(void *card);                             /* into PM_CARD_MAX byte
 size_t pm_short_card(void *card);                       /* into PM_SHORT_CARD_MAX bytes; see card.h */
 pm_peer *pm_connect(const void *card, size_t size);     /* the same peer again for the same process */
 size_t pm_peer_card(const pm_peer *peer, void *card);
+
+/* Whether the cards of a job, by rank, give every two processes a route; all processes come to the same answer. */
+int pm_check_job(const void *const *cards, const size_t *sizes, int count);
 
 /* Measuring networks, before peers are connected: for each network that there is a choice about, two ranks on different hosts that
  * try it; the connection over just that network, which pm_connect() goes on to use if it chooses it; and the outcome, the same in

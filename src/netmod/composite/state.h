@@ -23,6 +23,7 @@
 #include "netmod/composite/card.h"
 #include "netmod/composite/core.h"
 #include "netmod/composite/links.h"
+#include "netmod/composite/probe.h"
 #include "netmod/composite/settings.h"
 #include "pm/device.h"
 
@@ -56,6 +57,7 @@ struct pm_peer {
     std::vector<std::byte> card_bytes;
     pm::Card card;
     std::string network;  // over which it is reached; empty for SHMEM
+    std::unique_ptr<pm::Probe> probe;   // while the first message waits for an answer
     std::vector<std::uint64_t> closed;  // networks that turned out not to lead there
 };
 
@@ -100,6 +102,7 @@ struct Core {
 
     void (*sent)(void *cookie) = nullptr;
     void *(*arrived)(int, void *, void *, size_t, size_t) = nullptr;
+    void (*offered)(int, void *, void *) = nullptr;
 };
 
 extern Core *core;
@@ -137,6 +140,8 @@ class SendTurn {
 // In peers.cc.
 const Error &error_of(const pm_peer *peer);
 void disconnect(pm_peer *peer);
+// The first message waits for the peer to answer: whether its host does not either, so that another network should be tried.
+bool host_is_silent(pm_peer *peer);
 // A peer that its network turned out not to lead to is tried over the next one. False when there is none; the words say so.
 bool reroute(pm_peer *peer, Status status);
 

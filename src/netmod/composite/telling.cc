@@ -104,6 +104,12 @@ static std::vector<pm::Card> read_cards(const void *const *cards, const size_t *
     return all;
 }
 
+int pm_check_job(const void *const *cards, const size_t *sizes, int count)
+{
+    pm::Error error = pm::check_routes(pm::topology_of(read_cards(cards, sizes, count)));
+    return error ? failed(error) : PM_OK;
+}
+
 int pm_trials(const void *const *cards, const size_t *sizes, int count, pm_trial *trials)
 {
     static_assert(PM_NETWORKS_MAX == pm::networks_max);

@@ -14,7 +14,8 @@ namespace pm::ucx {
 // In front of the caller's header, so that it stays aligned.
 struct Prefix {
     std::uint8_t tag = 0;
-    std::uint8_t unused[7]{};
+    bool offered = false;
+    std::uint8_t unused[6]{};
 };
 static_assert(sizeof(Prefix) == 8);
 

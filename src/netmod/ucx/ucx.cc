@@ -68,9 +68,18 @@ struct Ucx::Incoming {
     std::unique_ptr<std::byte[]> buffer;  // when it has no place
 };
 
+// A payload that waits at its sender.
+struct Ucx::Offer {
+    Ucx *device;
+    void *rendezvous;
+    std::size_t size;
+};
+
 Result<std::unique_ptr<Ucx>> Ucx::create(const Settings &settings, const Sink &sink)
 {
     listen_to_ucx();
+    // A peer that does not answer must not hold up the others. This setting of a transport is read from the environment only.
+    setenv("UCX_TCP_CONN_NB", "y", 0);
     std::unique_ptr<Ucx> device(new Ucx);
     device->sink_ = sink;
     if (Error error = device->open(settings))
@@ -264,7 +273,7 @@ namespace {
 
 std::size_t write_header(std::byte *place, const Message &message)
 {
-    Prefix prefix{message.tag};
+    Prefix prefix{message.tag, message.offered};
     std::memcpy(place, &prefix, sizeof prefix);
     message.copy_header_to(place + sizeof prefix);
     return sizeof prefix + message.header_size;
@@ -526,16 +535,27 @@ void Ucx::deliver(std::byte *header, void *payload, std::size_t size, void *rend
 {
     Prefix prefix;
     std::memcpy(&prefix, header, sizeof prefix);
+    header += sizeof prefix;
     done_++;
-    void *cookie = sink_.arrived(prefix.tag, header + sizeof prefix, payload, rendezvous != nullptr ? 0 : size, size);
+    if (prefix.offered && rendezvous != nullptr && sink_.offered != nullptr) {
+        sink_.offered(prefix.tag, header, new Offer{this, rendezvous, size});
+        return;
+    }
+    void *cookie = sink_.arrived(prefix.tag, header, payload, rendezvous != nullptr ? 0 : size, size);
     if (rendezvous != nullptr)
-        receive(cookie, rendezvous, size);
+        receive(cookie, sink_.place != nullptr ? sink_.place(cookie) : nullptr, rendezvous, size);
 }
 
-void Ucx::receive(void *cookie, void *rendezvous, std::size_t size)
+void Ucx::take(void *offer, void *place, void *cookie)
+{
+    std::unique_ptr<Offer> taken(static_cast<Offer *>(offer));
+    Turn turn(taken->device->gate_);
+    taken->device->receive(cookie, place, taken->rendezvous, taken->size);
+}
+
+void Ucx::receive(void *cookie, void *place, void *rendezvous, std::size_t size)
 {
     auto incoming = std::make_unique<Incoming>(Incoming{this, cookie, size, nullptr});
-    void *place = sink_.place != nullptr ? sink_.place(cookie) : nullptr;
     if (place == nullptr) {
         incoming->buffer = std::make_unique<std::byte[]>(size);
         place = incoming->buffer.get();

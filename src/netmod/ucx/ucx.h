@@ -78,6 +78,9 @@ class Ucx {
     bool try_send_whole(Peer *peer, const Message &message);
     unsigned poll();
 
+    // The payload of a message that was offered, all of it, to `place`; then Sink::placed(cookie).
+    static void take(void *offer, void *place, void *cookie);
+
     // One-sided operations, in one_sided.cc. With a peer that is not open yet the answer is again and nothing has happened. The
     // local memory must stay until finished(), which answers true once all of them have reached their targets: poll until then.
     Result<Memory> register_memory(void *base, std::size_t size);
@@ -115,6 +118,7 @@ class Ucx {
         std::size_t size = 0;
     };
     struct Incoming;
+    struct Offer;
 
     Ucx() = default;
     Error open(const Settings &settings);
@@ -129,7 +133,7 @@ class Ucx {
     void lose(Peer *peer, ucs_status_t status);
     void close(Peer *peer, bool forced);
     void deliver(std::byte *header, void *payload, std::size_t size, void *rendezvous);
-    void receive(void *cookie, void *rendezvous, std::size_t size);
+    void receive(void *cookie, void *place, void *rendezvous, std::size_t size);
     void deliver_parked();
     Status prepare(RemoteMemory *memory);
     Status started(Peer *peer, ucs_status_ptr_t request, Operation *operation);

@@ -177,9 +177,11 @@ void Endpoint::open(Peer *peer, const Address &address, Time now)
 
 void Endpoint::fail(Peer *peer, Status status, const std::string &text)
 {
+    // Nothing was lost with a peer that was never reached; whoever wants to send to it is told.
+    bool in_use = peer->state == PairState::open || peer->state == PairState::left;
     peer->state = PairState::failed;
     peer->error = {status, text};
-    if (!failure_)
+    if (in_use && !failure_)
         failure_ = peer->error;
     peer->outgoing.reset();
     peer->hello_at = peer->watch_at = peer->size_probe_at = never;

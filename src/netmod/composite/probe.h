@@ -1,0 +1,28 @@
+// Whether a host answers at an address: a connection by TCP to a port that hardly anybody listens on. A refusal is an answer, and the
+// host's kernel gives it whatever its processes do. For networks on which a peer that computes cannot answer by itself.
+#pragma once
+
+#include <chrono>
+
+#include "base/file.h"
+#include "base/subnet.h"
+#include "base/time.h"
+
+namespace pm {
+
+class Probe {
+  public:
+    enum class Answer { none_yet, reached, silent };
+
+    // Never waits. Asks some time after the first call; `silent` when the kernel says so, or after the limit.
+    Answer ask(const Ip &address, Time now);
+
+    static constexpr std::chrono::seconds patience{1}, limit{3};
+
+  private:
+    Answer answer_ = Answer::none_yet;
+    Time begin_ = never, asked_ = never;
+    File socket_;
+};
+
+}  // namespace pm
