@@ -30,7 +30,7 @@ TEST_F(ProbeTest, AHostThatRefusesHasAnswered)
     Time begin = clock_now();
     EXPECT_EQ(probe.ask(here, begin), Probe::Answer::none_yet) << "it is patient first";
     Probe::Answer answer = Probe::Answer::none_yet;
-    while ((answer = probe.ask(here, begin + Probe::patience)) == Probe::Answer::none_yet) {
+    while ((answer = probe.ask(here, begin + 1s)) == Probe::Answer::none_yet) {
     }
     EXPECT_EQ(answer, Probe::Answer::reached);
     EXPECT_EQ(probe.ask(here, begin + 1h), Probe::Answer::reached);
@@ -42,7 +42,7 @@ TEST_F(ProbeTest, AnAddressWithoutAWayIsSilentAtOnce)
     Time begin = clock_now();
     Ip nowhere = ip_from_v4({10, 1, 2, 3});
     EXPECT_EQ(probe.ask(nowhere, begin), Probe::Answer::none_yet);
-    EXPECT_EQ(probe.ask(nowhere, begin + Probe::patience), Probe::Answer::silent);
+    EXPECT_EQ(probe.ask(nowhere, begin + 1s), Probe::Answer::silent);
 }
 
 }  // namespace

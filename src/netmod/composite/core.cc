@@ -149,6 +149,12 @@ int poll_devices()
         return -1;
     done += by_networks;
     core->quiet_polls = done > 0 ? 0 : core->quiet_polls + 1;
+    if (!core->links.ucx.empty()) {
+        if (done > 0)
+            core->watch.noise();
+        else if (core->quiet_polls > quiet_before_all)
+            pm::watch_hosts();
+    }
     return done;
 }
 
@@ -311,6 +317,7 @@ int pm_open(const pm_setup *setup)
     opening->wait_mode = mode.value();
     opening->rendezvous = rendezvous.value();
     opening->ranks_on_host = setup->ranks_on_host;
+    opening->silence_limit = std::chrono::milliseconds(static_cast<long>(setup->udp_silence_limit * 1000));
     opening->arrived = setup->arrived;
     opening->offered = setup->offered;
     opening->sent = setup->sent;

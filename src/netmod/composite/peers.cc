@@ -176,6 +176,34 @@ const Error &error_of(const pm_peer *peer)
     return peer->kind == DeviceKind::shmem ? peer->shmem->error : peer->kind == DeviceKind::udp ? peer->udp->error : peer->ucx->error;
 }
 
+// The address of a peer that UCX has reached, where it has one.
+static const Ip *watched_address(const pm_peer &peer)
+{
+    if (peer.kind != DeviceKind::ucx || !peer.ucx_device->in_use(peer.ucx))
+        return nullptr;
+    for (const NetworkCard &each : peer.card.networks)
+        if (each.network.device == DeviceKind::ucx && each.network.name == peer.network && each.address)
+            return &*each.address;
+    return nullptr;
+}
+
+void watch_hosts()
+{
+    auto hosts = [] {
+        std::vector<Ip> addresses;
+        for (const auto &[id, peer] : core->peers)
+            if (const Ip *address = watched_address(*peer))
+                addresses.push_back(*address);
+        std::ranges::sort(addresses);
+        addresses.erase(std::ranges::unique(addresses).begin(), addresses.end());
+        return addresses;
+    };
+    for (const Ip &dead : core->watch.step(clock_now(), core->silence_limit, hosts))
+        for (const auto &[id, peer] : core->peers)
+            if (const Ip *address = watched_address(*peer); address != nullptr && *address == dead)
+                peer->ucx_device->give_up(peer->ucx, "its host does not answer at " + ip_text(dead));
+}
+
 // UDP asks by itself and says so; of UCX nothing is heard while the peer computes.
 bool host_is_silent(pm_peer *peer)
 {

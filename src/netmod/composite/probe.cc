@@ -43,7 +43,7 @@ Probe::Answer Probe::ask(const Ip &address, Time now)
 {
     if (begin_ == never)
         begin_ = now;
-    if (answer_ != Answer::none_yet || now - begin_ < patience)
+    if (answer_ != Answer::none_yet || now - begin_ < patience_)
         return answer_;
     if (asked_ == never) {
         asked_ = now;

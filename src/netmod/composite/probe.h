@@ -14,12 +14,15 @@ class Probe {
   public:
     enum class Answer { none_yet, reached, silent };
 
-    // Never waits. Asks some time after the first call; `silent` when the kernel says so, or after the limit.
+    explicit Probe(Time patience = std::chrono::seconds(1)) : patience_(patience) {}
+
+    // Never waits. Asks when it was called for so long as it is patient; `silent` when the kernel says so, or after the limit.
     Answer ask(const Ip &address, Time now);
 
-    static constexpr std::chrono::seconds patience{1}, limit{3};
+    static constexpr std::chrono::seconds limit{3};
 
   private:
+    Time patience_;
     Answer answer_ = Answer::none_yet;
     Time begin_ = never, asked_ = never;
     File socket_;

@@ -25,6 +25,7 @@
 #include "netmod/composite/links.h"
 #include "netmod/composite/probe.h"
 #include "netmod/composite/settings.h"
+#include "netmod/composite/watch.h"
 #include "pm/device.h"
 
 namespace pm {
@@ -77,6 +78,8 @@ struct Core {
     std::uint64_t pulls = 0, bytes_pulled = 0;
     std::uint32_t quiet_polls = 0;  // in a row that delivered nothing
     bool network_peers = false;
+    Watch watch;         // of the hosts that UCX reaches
+    Time silence_limit{};
     int shmem_descriptor = -1;  // to sleep on, once there are peers on other devices
     std::map<std::uint64_t, std::unique_ptr<pm_peer>> peers;  // by the id of their cards
 
@@ -140,6 +143,8 @@ class SendTurn {
 // In peers.cc.
 const Error &error_of(const pm_peer *peer);
 void disconnect(pm_peer *peer);
+// It has been quiet: whether hosts are still there. Peers whose hosts are not are given up.
+void watch_hosts();
 // The first message waits for the peer to answer: whether its host does not either, so that another network should be tried.
 bool host_is_silent(pm_peer *peer);
 // A peer that its network turned out not to lead to is tried over the next one. False when there is none; the words say so.

@@ -35,6 +35,8 @@ class Ucx {
     std::size_t write_card(void *) const { std::abort(); }
     Result<Peer *> connect(const void *, std::size_t) { std::abort(); }
     void disconnect(Peer *) { std::abort(); }
+    bool in_use(const Peer *) const { std::abort(); }
+    void give_up(Peer *, const std::string &) { std::abort(); }
     Status try_send(Peer *, const Message &, SendProgress *) { std::abort(); }
     bool try_send_whole(Peer *, const Message &) { std::abort(); }
     unsigned poll() { std::abort(); }

@@ -473,6 +473,12 @@ ucs_status_t Ucx::on_greeting(void *context, const void *header, std::size_t hea
     return UCS_OK;
 }
 
+void Ucx::give_up(Peer *peer, const std::string &why)
+{
+    Turn turn(gate_);
+    lose(peer, why);
+}
+
 void Ucx::on_error(void *context, ucp_ep_h, ucs_status_t status)
 {
     auto peer = static_cast<Peer *>(context);
@@ -480,14 +486,14 @@ void Ucx::on_error(void *context, ucp_ep_h, ucs_status_t status)
 }
 
 // The endpoint is closed later: UCX may be in the middle of using it.
-void Ucx::lose(Peer *peer, ucs_status_t status)
+void Ucx::lose(Peer *peer, const std::string &why)
 {
     if (peer->state == Peer::State::gone)
         return;
     bool in_use = peer->state == Peer::State::open && !peer->left;
     peer->state = Peer::State::gone;
     peer->error = {Status::unreachable, "ucx: " + (peer->label.empty() ? std::string("a peer") : peer->label) +
-                                            (in_use ? " is gone: " : " is not reached: ") + ucs_status_string(status) + last_words()};
+                                            (in_use ? " is gone: " : " is not reached: ") + why + last_words()};
     if (in_use && !failure_ && !closing_down_)
         failure_ = peer->error;
     if (peer->endpoint != nullptr)

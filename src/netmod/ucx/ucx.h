@@ -73,6 +73,10 @@ class Ucx {
     Result<Peer *> connect(const void *card, std::size_t size);
     void disconnect(Peer *peer);
 
+    // Whether it was reached and is not gone; and the end of it when the caller knows better.
+    bool in_use(const Peer *peer) const { return peer->state == Peer::State::open && !peer->left; }
+    void give_up(Peer *peer, const std::string &why);
+
     Status try_send(Peer *peer, const Message &message, SendProgress *progress);
     // All of a message of at most whole_limit bytes, or nothing: false.
     bool try_send_whole(Peer *peer, const Message &message);
@@ -130,7 +134,8 @@ class Ucx {
     Status buffer(Peer *peer, const Message &message);
     void greet(Peer *peer);
     void send_greeting(ucp_ep_h endpoint, const Greeting &greeting, Peer *peer);
-    void lose(Peer *peer, ucs_status_t status);
+    void lose(Peer *peer, ucs_status_t status) { lose(peer, ucs_status_string(status)); }
+    void lose(Peer *peer, const std::string &why);
     void close(Peer *peer, bool forced);
     void deliver(std::byte *header, void *payload, std::size_t size, void *rendezvous);
     void receive(void *cookie, void *place, void *rendezvous, std::size_t size);

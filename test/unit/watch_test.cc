@@ -1,0 +1,76 @@
+// Hosts are asked only when it is quiet for long, and only those that stay silent are given up. Time is ours; the hosts are this
+// one, which refuses, and one without a way to it.
+#include "netmod/composite/watch.h"
+
+#include <gtest/gtest.h>
+
+#include "support/private_network.h"
+#include "support/time_limit.h"
+
+namespace pm {
+namespace {
+
+using namespace std::chrono_literals;
+
+const Ip here = ip_from_v4({127, 0, 0, 1}), nowhere = ip_from_v4({10, 1, 2, 3});
+
+class WatchTest : public testing::Test {
+  protected:
+    void SetUp() override
+    {
+        if (std::string reason = test::enter_private_network(); !reason.empty())
+            GTEST_SKIP() << reason;
+    }
+    // Steps of a tenth of a second until something is dead or `end` is reached.
+    std::vector<Ip> run(Time end, std::vector<Ip> hosts)
+    {
+        std::vector<Ip> dead;
+        for (; now_ < end && dead.empty(); now_ += 100ms)
+            dead = watch_.step(now_, 20s, [&] {
+                ++rounds_;
+                return hosts;
+            });
+        return dead;
+    }
+
+    Watch watch_;
+    Time now_ = 1000s;
+    unsigned rounds_ = 0;
+    test::TimeLimit limit_{60};
+};
+
+TEST_F(WatchTest, AsksNobodyWhileMessagesCome)
+{
+    for (int i = 0; i < 1000; ++i) {
+        run(now_ + 1s, {nowhere});
+        watch_.noise();
+    }
+    EXPECT_EQ(rounds_, 0u);
+}
+
+TEST_F(WatchTest, AHostThatIsSilentForTheLimitIsDead)
+{
+    Time begin = now_;
+    EXPECT_EQ(run(begin + 100s, {here, nowhere}), std::vector<Ip>{nowhere});
+    EXPECT_GE(now_ - begin, Watch::patience + 20s);
+    EXPECT_LE(now_ - begin, Watch::patience + 21s);
+    EXPECT_EQ(rounds_, 1u);
+}
+
+TEST_F(WatchTest, AHostThatAnswersIsAskedAgainAndAgain)
+{
+    EXPECT_TRUE(run(now_ + 100s, {here}).empty());
+    EXPECT_GE(rounds_, 15u);
+    EXPECT_LE(rounds_, 20u);
+}
+
+TEST_F(WatchTest, NoiseEndsTheSilence)
+{
+    for (int i = 0; i < 10; ++i) {
+        EXPECT_TRUE(run(now_ + Watch::patience + 19s, {nowhere}).empty());
+        watch_.noise();
+    }
+}
+
+}  // namespace
+}  // namespace pm
