@@ -32,7 +32,7 @@ struct Message {
     const void *header = nullptr;
     std::size_t header_size = 0;
     Payload payload;
-    // Only for devices that say they can: the receiver is told of the payload, and takes it when it knows where it belongs.
+    // For offer() of devices that have it: the receiver is told of the payload, and takes it when it knows where it belongs.
     bool offered = false;
 
     void copy_header_to(void *destination) const
@@ -56,6 +56,8 @@ struct Sink {
     // A message that was offered begins, in its place among the others. Its payload is taken by the device's take(), once, which
     // ends in placed().
     void (*offered)(std::uint8_t tag, void *header, void *offer) = nullptr;
+    // At its sender: it has been taken, the payload may be reused.
+    void (*taken)(void *cookie) = nullptr;
 };
 
 }  // namespace pm

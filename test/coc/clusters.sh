@@ -176,16 +176,20 @@ no_way() {
 }
 check "figure 3: a network that does not lead to a peer is left for the next" no_way
 
-# survivors_of DEVICE DEED UNDO HOW: ranks on a0 and a2 see one on a1 go.
-survivors_of() {
-    survivors 2 "$1: process 0 of host a1 is gone" "$2" "$3" NETWORKS="$here/figure-3.networks" \
-        -disable-auto-cleanup -hosts a0,a2,a1 -n 3 ./survive "$4"
+# lost COUNT DEED UNDO HOW: ranks on other hosts, COUNT of them, see one on a1 go.
+lost() {
+    local hosts=(a0 a2)
+    survivors "$1" "ucx: process 0 of host a1 is gone" "$2" "$3" NETWORKS="$here/figure-3.networks" \
+        -disable-auto-cleanup -hosts "$(IFS=,; echo "${hosts[*]:0:$1}"),a1" -n $(($1 + 1)) ./survive "$4"
 }
-for how in recv send barrier; do
-    check "figure 3: a network that fails is an MPI error, in $how" survivors_of ucx "cluster cut a1 san-a" "cluster mend a1 san-a" $how
-    check "figure 3: a killed rank is an MPI error, in $how" survivors_of ucx "kill_on a1" true $how
-done
 interface_down() { cluster exec a1 ip link set san-a down; }
 interface_up() { cluster exec a1 ip link set san-a up; }
-check "figure 3: an interface that is switched off is an MPI error" survivors_of ucx interface_down interface_up recv
+for how in recv send; do
+    check "figure 3: a network that fails is an MPI error, in $how" lost 2 "cluster cut a1 san-a" "cluster mend a1 san-a" $how
+    check "figure 3: a killed rank is an MPI error, in $how" lost 2 "kill_on a1" true $how
+done
+# Whoever gets an error in a barrier ends, which is another error for others.
+check "figure 3: a network that fails is an MPI error, in barrier" lost 1 "cluster cut a1 san-a" "cluster mend a1 san-a" barrier
+check "figure 3: a killed rank is an MPI error, in barrier" lost 1 "kill_on a1" true barrier
+check "figure 3: an interface that is switched off is an MPI error" lost 2 interface_down interface_up recv
 unset MPIR_CVAR_CH4_COMPOSITE_WAIT

@@ -212,11 +212,7 @@ static int offer(MPIR_Request * sreq, const MPIDI_COMPOSITE_pull_header_t * head
     send->datatype = MPIDIG_REQUEST(sreq, datatype);    /* released when it is sent */
     sent = pm_offer(MPIDI_COMPOSITE_peer(sreq->comm, MPIDIG_REQUEST(sreq, u.send.dest)), MPIDIG_SEND, header, sizeof *header, data,
                     header->generic.data_sz, sreq);
-    if (sent == PM_FAILED)
-        return MPIDI_COMPOSITE_lost();
-    if (sent == PM_OK)
-        MPIDI_COMPOSITE_sent(sreq);
-    return MPI_SUCCESS;
+    return sent == PM_FAILED ? MPIDI_COMPOSITE_lost() : MPI_SUCCESS;
 }
 
 void MPIDI_COMPOSITE_offered(int tag, void *header, void *offer)

@@ -82,7 +82,7 @@ void sink_offered(std::uint8_t tag, void *header, void *offer)
 template <std::size_t... places>
 void make_sinks(pm::Sink (&sinks)[pm::places_max], const pm_setup &setup, std::index_sequence<places...>)
 {
-    ((sinks[places] = {sink_arrived<places>, setup.more, setup.place, setup.placed, sink_offered<places>}), ...);
+    ((sinks[places] = {sink_arrived<places>, setup.more, setup.place, setup.placed, sink_offered<places>, setup.sent}), ...);
     sinks[pm::shmem_place] = {sink_arrived<pm::shmem_place>, setup.more};
 }
 
@@ -179,6 +179,15 @@ void list(pm_peer *peer)
     peer->listed = true;
 }
 
+void queue(pm_peer *peer, const pm::Message &message, const pm::SendProgress &progress, void *cookie)
+{
+    Waiting waiting{std::make_unique<std::byte[]>(message.header_size), message, progress, cookie};
+    message.copy_header_to(waiting.header.get());
+    waiting.message.header = waiting.header.get();
+    peer->queue.push_back(std::move(waiting));
+    list(peer);
+}
+
 int send(pm_peer *peer, const pm::Message &message, void *cookie)
 {
     SendTurn turn(peer);
@@ -187,20 +196,52 @@ int send(pm_peer *peer, const pm::Message &message, void *cookie)
     peer->messages++;
     peer->bytes += message.payload.size;
     if (peer->queue.empty()) [[likely]] {
-        while ((status = try_send(peer, message, &progress)) != pm::Status::ok && status != pm::Status::again)
-            if (!reroute(peer, status))
-                return PM_FAILED;
+        status = try_send(peer, message, &progress);
         if (status == pm::Status::ok) [[likely]] {
             peer->accepted = true;
             return PM_OK;
         }
+        // Over another network, perhaps: flush() knows.
+        if (status != pm::Status::again && (peer->accepted || peer->kind == DeviceKind::shmem))
+            return failed(pm::error_of(peer));
     }
-    Waiting waiting{std::make_unique<std::byte[]>(message.header_size), message, progress, cookie};
-    message.copy_header_to(waiting.header.get());
-    waiting.message.header = waiting.header.get();
-    peer->queue.push_back(std::move(waiting));
-    list(peer);
+    queue(peer, message, progress, cookie);
     return PM_QUEUED;
+}
+
+int offer(pm_peer *peer, const pm::Message &message, void *cookie)
+{
+    SendTurn turn(peer);
+    peer->messages++;
+    peer->bytes += message.payload.size;
+    if (peer->queue.empty()) {
+        pm::Status status = peer->ucx_device->offer(peer->ucx, message, cookie);
+        if (status == pm::Status::ok) {
+            peer->accepted = true;
+            return PM_QUEUED;
+        }
+        if (status != pm::Status::again && peer->accepted)
+            return failed(pm::error_of(peer));
+    }
+    queue(peer, message, {}, cookie);
+    return PM_QUEUED;
+}
+
+// What waits in the queue. An offer whose peer is reached by another device now is only announced.
+pm::Status try_first(pm_peer *peer, Waiting *first)
+{
+    if (!first->message.offered)
+        return try_send(peer, first->message, &first->progress);
+    void *cookie = std::exchange(first->cookie, nullptr);
+    if (peer->kind == DeviceKind::ucx) {
+        pm::Status status = peer->ucx_device->offer(peer->ucx, first->message, cookie);
+        if (status != pm::Status::ok)
+            first->cookie = cookie;
+        return status;
+    }
+    first->message.offered = false;
+    first->message.payload = {};
+    return try_send(peer, first->message, &first->progress);
 }
 
 enum class Flushed { message, some, nothing, failed };
@@ -211,7 +252,7 @@ Flushed flush_first(pm_peer *peer, void **cookie)
     SendTurn turn(peer);
     Waiting &first = peer->queue.front();
     std::size_t before = first.progress.sent;
-    pm::Status status = try_send(peer, first.message, &first.progress);
+    pm::Status status = try_first(peer, &first);
     peer->accepted |= first.progress.started;
     if (status == pm::Status::again && !peer->accepted && pm::host_is_silent(peer)) [[unlikely]]
         status = pm::Status::unreachable;
@@ -429,7 +470,7 @@ int pm_can_offer(const pm_peer *peer)
 int pm_offer(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size, void *cookie)
 {
     pm::Message message{static_cast<std::uint8_t>(tag), header, header_size, {data, size, nullptr, nullptr}, true};
-    return send(peer, message, cookie);
+    return offer(peer, message, cookie);
 }
 
 void pm_take(void *offer, void *place, void *cookie)
@@ -506,8 +547,9 @@ void pm_wait_sleep(int nap)
             limit = std::min(limit, core->links.udp->sleep_limit());
             entries[count++] = {core->links.udp->descriptor(), POLLIN, 0};
         }
-        for (const pm::UcxLink &link : core->links.ucx)
-            entries[count++] = {link.device->descriptor(), POLLIN, 0};
+        for (std::size_t i = 0; i < core->links.ucx.size(); ++i)
+            if (core->turns[pm::first_ucx_place + i].has_peers)
+                entries[count++] = {core->links.ucx[i].device->descriptor(), POLLIN, 0};
         timespec time = pm::to_timespec(limit);
         if (ppoll(entries, count, &time, nullptr) > 0 && core->shmem_descriptor >= 0 && entries[0].revents != 0)
             core->links.shmem->empty_descriptor();

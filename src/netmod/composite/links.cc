@@ -163,10 +163,10 @@ Result<Links> open_links(const pm_setup &setup, Sinks sinks)
                 return fatal;
         }
     }
-    if (wanted.has(DeviceKind::ucx) && links.ucx.empty() && wanted.devices_named && links.missing.empty())
+    bool described = !wanted.descriptions.empty();
+    if (wanted.has(DeviceKind::ucx) && links.ucx.empty() && wanted.devices_named && !described && links.missing.empty())
         links.missing.push_back("ucx: this host has no device of UCX for a network (UCX_TLS, UCX_NET_DEVICES and "
                                 "MPIR_CVAR_CH4_COMPOSITE_NETWORKS say what may be used)");
-    bool described = !wanted.descriptions.empty();
     if (wanted.has(DeviceKind::udp) && (!described || !of_udp.empty()))
         if (Error error = open_udp(&links, setup, described, of_udp, sinks[udp_place]))
             if (Error fatal = missing(error))

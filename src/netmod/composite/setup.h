@@ -42,8 +42,9 @@ typedef struct pm_setup {
     void (*sent)(void *cookie);
 } pm_setup;
 
-/* A large message of which the receiver says where it belongs before it moves, where the device can do that. The same answers as
- * pm_send(). pm_take() ends in placed(cookie). */
+/* A large message of which the receiver says where it belongs before it moves, where the device can do that; others may overtake
+ * it. PM_QUEUED, and sent(cookie) when it has moved. If the device turns out not to lead there, the header goes without the payload,
+ * and sent() is not called: the receiver will ask for it. pm_take() ends in placed(cookie). */
 int pm_can_offer(const pm_peer *peer);
 int pm_offer(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size, void *cookie);
 void pm_take(void *offer, void *place, void *cookie);

@@ -116,10 +116,15 @@ int failed(const Error &error);
 // The gate of the peer's device, for one send. A process with one thread needs none.
 class SendTurn {
   public:
-    explicit SendTurn(const pm_peer *peer) : gate_(core->threads ? &gate_of(peer) : nullptr)
+    explicit SendTurn(const pm_peer *peer)
     {
-        if (gate_ != nullptr)
+        // The peer's device may change until its first message has left.
+        while (core->threads && gate_ != &gate_of(peer)) {
+            if (gate_ != nullptr)
+                gate_->leave();
+            gate_ = &gate_of(peer);
             gate_->enter();
+        }
     }
     ~SendTurn()
     {
@@ -137,7 +142,7 @@ class SendTurn {
                                                : peer->ucx_device->gate();
     }
 
-    Gate *gate_;
+    Gate *gate_ = nullptr;
 };
 
 // In peers.cc.

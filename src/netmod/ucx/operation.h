@@ -26,6 +26,8 @@ struct Operation {
     std::size_t buffered = 0;
     bool detached = false;  // nobody will ask for it: it goes back when it is done
     bool one_sided = false;
+    bool offer = false;
+    void *cookie = nullptr;  // of an offer
     bool done = false;
     ucs_status_t status = UCS_OK;
     Operation *next = nullptr;

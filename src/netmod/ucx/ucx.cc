@@ -228,6 +228,7 @@ Operation *Ucx::take_operation()
     operation->buffered = 0;
     operation->detached = false;
     operation->one_sided = false;
+    operation->offer = false;
     operation->done = false;
     operation->status = UCS_OK;
     return operation;
@@ -266,6 +267,8 @@ void Ucx::on_sent(void *request, ucs_status_t status, void *context)
         if (status != UCS_OK)
             device->lose(operation->peer, status);
     }
+    if (operation->offer && status == UCS_OK && !device->closing_down_)
+        device->sink_.taken(operation->cookie);
     device->give_back(operation);
 }
 
@@ -319,11 +322,8 @@ Status Ucx::try_send(Peer *peer, const Message &message, SendProgress *progress)
         }
         lose(peer, status);
     }
-    if (peer->state != Peer::State::open) {
-        if (peer->state == Peer::State::fresh)
-            greet(peer);
-        return peer->state == Peer::State::gone ? peer->error.status : Status::again;
-    }
+    if (Status status; !is_open(peer, &status))
+        return status;
     if (message.payload.size <= whole_limit)
         return buffer(peer, message);
 
@@ -348,6 +348,39 @@ Status Ucx::try_send(Peer *peer, const Message &message, SendProgress *progress)
     }
     progress->operation = operation;
     return Status::again;
+}
+
+// If not, it is greeted.
+bool Ucx::is_open(Peer *peer, Status *otherwise)
+{
+    if (peer->state == Peer::State::open)
+        return true;
+    if (peer->state == Peer::State::fresh)
+        greet(peer);
+    *otherwise = peer->state == Peer::State::gone ? peer->error.status : Status::again;
+    return false;
+}
+
+Status Ucx::offer(Peer *peer, const Message &message, void *cookie)
+{
+    Turn turn(gate_);
+    if (Status status; !is_open(peer, &status))
+        return status;
+    Operation *operation = take_operation();
+    operation->detached = true;
+    operation->offer = true;
+    operation->cookie = cookie;
+    operation->peer = peer;
+    ucs_status_ptr_t request = post(peer, operation, message, message.payload.data, UCP_AM_SEND_FLAG_RNDV);
+    if (UCS_PTR_IS_PTR(request))
+        return Status::ok;
+    give_back(operation);
+    if (request == nullptr) {
+        sink_.taken(cookie);
+        return Status::ok;
+    }
+    lose(peer, UCS_PTR_STATUS(request));
+    return peer->error.status;
 }
 
 // A short message: at once if UCX takes it so, otherwise from a copy.

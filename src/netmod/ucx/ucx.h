@@ -82,6 +82,9 @@ class Ucx {
     bool try_send_whole(Peer *peer, const Message &message);
     unsigned poll();
 
+    // A message whose payload waits here until the receiver takes it, while others follow. ok: the header may be reused; the payload
+    // when Sink::taken(cookie) says so. again: nothing happened.
+    Status offer(Peer *peer, const Message &message, void *cookie);
     // The payload of a message that was offered, all of it, to `place`; then Sink::placed(cookie).
     static void take(void *offer, void *place, void *cookie);
 
@@ -132,6 +135,7 @@ class Ucx {
     static ucp_request_param_t send_parameters(Operation *operation);
     ucs_status_ptr_t post(Peer *peer, Operation *operation, const Message &message, const void *data, std::uint32_t flags);
     Status buffer(Peer *peer, const Message &message);
+    bool is_open(Peer *peer, Status *otherwise);
     void greet(Peer *peer);
     void send_greeting(ucp_ep_h endpoint, const Greeting &greeting, Peer *peer);
     void lose(Peer *peer, ucs_status_t status) { lose(peer, ucs_status_string(status)); }

@@ -5,6 +5,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 
 namespace pm::ucx {
@@ -16,13 +17,15 @@ std::string words;
 ucs_log_func_rc_t note(const char *, unsigned, const char *, ucs_log_level_t level, const ucs_log_component_config_t *,
                        const char *message, va_list arguments)
 {
-    if (level > UCS_LOG_LEVEL_ERROR)
+    if (level > UCS_LOG_LEVEL_WARN)
         return UCS_LOG_FUNC_RC_CONTINUE;
     char text[256];
     va_list copy;
     va_copy(copy, arguments);
     std::vsnprintf(text, sizeof text, message, copy);
     va_end(copy);
+    if (level == UCS_LOG_LEVEL_WARN)  // Ucx::create() sets this one, whatever transports there are
+        return std::strstr(text, "UCX_TCP_CONN_NB") != nullptr ? UCS_LOG_FUNC_RC_STOP : UCS_LOG_FUNC_RC_CONTINUE;
     std::lock_guard lock(mutex);
     words = text;
     return UCS_LOG_FUNC_RC_STOP;
