@@ -209,8 +209,7 @@ TYPED_TEST_P(Delivery, HoldsASenderBackWhenTheReceiverDoesNotPoll)
         this->run(2, [&](auto &self) {
             // More than any device and what lies below it can hold.
             std::size_t count = std::max<std::size_t>(10, 30'000'000 / (shape.payload_size + 1000) / test::slowdown);
-            if (shape.payload_size < 1000)
-                count = std::max(count, Kit::bytes_in_flight / (shape.payload_size + shape.header_size));
+            count = std::max(count, Kit::bytes_in_flight / (shape.payload_size + shape.header_size + 1));
             Stream stream(count, shape);
             if (self.number == 1) {
                 self.inbox.expect(0, stream);

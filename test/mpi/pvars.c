@@ -47,11 +47,11 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_T_pvar_session_create(&session);
 
-    MPI_Barrier(MPI_COMM_WORLD);
     sent = sum_of(session, "messages_sent");
     sent_bytes = sum_of(session, "bytes_sent");
     received = sum_of(session, "messages_received");
     received_bytes = sum_of(session, "bytes_received");
+    MPI_Barrier(MPI_COMM_WORLD);        /* nobody sends before all have looked */
     for (int i = 0; i < 10; i++)
         MPI_Sendrecv_replace(bytes, BYTES, MPI_BYTE, (rank + 1) % size, 0, (rank + size - 1) % size, 0, MPI_COMM_WORLD,
                              MPI_STATUS_IGNORE);

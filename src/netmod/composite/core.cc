@@ -379,9 +379,9 @@ void pm_allow_threads(void)
 void pm_close(void)
 {
     for (auto &[id, peer] : core->peers)
-        pm::disconnect(peer.get());
+        pm::disconnect(*peer);
     for (auto &peer : core->measured)
-        pm::disconnect(peer.get());
+        pm::disconnect(*peer);
     delete core;
     core = nullptr;
 }

@@ -77,14 +77,7 @@ bool take_over(pm_peer *peer, const Network &network)
     });
     if (found == core->measured.end())
         return false;
-    peer->kind = (*found)->kind;
-    peer->place = (*found)->place;
-    peer->ucx_device = (*found)->ucx_device;
-    if (peer->kind == DeviceKind::udp)
-        peer->udp = (*found)->udp;
-    else
-        peer->ucx = (*found)->ucx;
-    peer->network = network.name;
+    static_cast<Connection &>(*peer) = **found;
     core->measured.erase(found);
     return true;
 }
@@ -159,15 +152,15 @@ Error reach(pm_peer *peer)
 
 }  // namespace
 
-void disconnect(pm_peer *peer)
+void disconnect(const Connection &connection)
 {
-    switch (peer->kind) {
+    switch (connection.kind) {
         case DeviceKind::shmem:
-            return core->links.shmem->disconnect(peer->shmem);
+            return core->links.shmem->disconnect(connection.shmem);
         case DeviceKind::udp:
-            return core->links.udp->disconnect(peer->udp);
+            return core->links.udp->disconnect(connection.udp);
         case DeviceKind::ucx:
-            return peer->ucx_device->disconnect(peer->ucx);
+            return connection.ucx_device->disconnect(connection.ucx);
     }
 }
 
@@ -236,15 +229,18 @@ bool reroute(pm_peer *peer, Status status)
         failed(error);
         return false;
     }
+    // UDP has tried all of the peer's addresses, whatever network they are on.
     for (const NetworkCard &each : core->card.networks)
-        if (each.network.name == peer->network && each.network.device == peer->kind)
+        if (each.network.device == peer->kind && (peer->kind == DeviceKind::udp || each.network.name == peer->network))
             peer->closed.push_back(each.network.id);
-    disconnect(peer);
+    // What it had stays until there is another.
+    Connection old = *peer;
     peer->probe.reset();
     if (Error none = connect_over_best(peer, {})) {
         failed({none.status, error.text + ". Then " + none.text});
         return false;
     }
+    disconnect(old);
     return true;
 }
 

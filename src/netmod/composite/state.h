@@ -38,17 +38,22 @@ struct Waiting {
     void *cookie;
 };
 
-}  // namespace pm
-
-struct pm_peer {
-    pm::DeviceKind kind = pm::DeviceKind::shmem;
+// How a peer is reached.
+struct Connection {
+    DeviceKind kind = DeviceKind::shmem;
     std::uint8_t place = 0;  // of the device in tables
     union {
-        pm::shmem::Shmem::Peer *shmem = nullptr;
-        pm::udp::Udp::Peer *udp;
-        pm::ucx::Ucx::Peer *ucx;
+        shmem::Shmem::Peer *shmem = nullptr;
+        udp::Udp::Peer *udp;
+        ucx::Ucx::Peer *ucx;
     };
-    pm::ucx::Ucx *ucx_device = nullptr;
+    ucx::Ucx *ucx_device = nullptr;
+    std::string network;  // empty for SHMEM
+};
+
+}  // namespace pm
+
+struct pm_peer : pm::Connection {
     bool accepted = false;  // a message was: the device reaches it, and another one would break the order
     bool listed = false;    // in Core::queued
     std::uint64_t messages = 0, bytes = 0;  // sent
@@ -57,7 +62,6 @@ struct pm_peer {
     // Known from its card.
     std::vector<std::byte> card_bytes;
     pm::Card card;
-    std::string network;  // over which it is reached; empty for SHMEM
     std::unique_ptr<pm::Probe> probe;   // while the first message waits for an answer
     std::vector<std::uint64_t> closed;  // networks that turned out not to lead there
 };
@@ -147,7 +151,7 @@ class SendTurn {
 
 // In peers.cc.
 const Error &error_of(const pm_peer *peer);
-void disconnect(pm_peer *peer);
+void disconnect(const Connection &connection);
 // It has been quiet: whether hosts are still there. Peers whose hosts are not are given up.
 void watch_hosts();
 // The first message waits for the peer to answer: whether its host does not either, so that another network should be tried.
