@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "base/escape.h"
+#include "base/joined.h"
 #include "inspector/commands.h"
 #include "inspector/findings.h"
 #include "netmod/composite/links.h"
@@ -18,14 +19,6 @@ std::string padded(const std::string &text, std::size_t width)
 std::string verdict(const std::string &why_not)
 {
     return why_not.empty() ? "used" : "not used: " + plain_text(why_not);
-}
-
-std::string joined(const std::vector<std::string> &words)
-{
-    std::string text;
-    for (const std::string &word : words)
-        text += (text.empty() ? "" : ", ") + plain_text(word);
-    return text;
 }
 
 std::vector<std::string> address_texts(const LocalNetwork &network)
@@ -55,8 +48,8 @@ std::string as_text(const Job &job, const std::vector<Finding> &findings)
     text += job.networks.empty() ? " none\n" : "\n";
     for (const LocalNetwork &each : job.networks)
         text += "  " + plain_text(each.network.name) + ": " + device_name(each.network.device) + ", priority " +
-                std::to_string(each.network.priority) + ", " + joined(each.ports) +
-                (each.addresses.empty() ? "" : " (" + joined(address_texts(each)) + ")") + "\n";
+                std::to_string(each.network.priority) + ", " + joined(each.ports, ", ") +
+                (each.addresses.empty() ? "" : " (" + joined(address_texts(each), ", ") + ")") + "\n";
     for (const std::string &error : job.errors)
         text += "\nno job can start: " + plain_text(error) + "\n";
     return text;

@@ -6,6 +6,7 @@
 #include "conform/team.h"
 #include "netmod/ucx/ucx.h"
 #include "support/private_network.h"
+#include "support/ucx_environment.h"
 
 namespace pm::conform {
 
@@ -20,7 +21,6 @@ struct UcxKit {
     {
         setenv("UCX_TLS", tcp ? "tcp,self" : "sm,self", 1);
         setenv("UCX_KEEPALIVE_INTERVAL", "500ms", 1);
-        setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);  // it patches code, which the thread sanitizer does not survive
         return test::enter_private_network();
     }
 

@@ -15,10 +15,12 @@
 
 #include "netmod/composite/settings.h"
 #include "pm/device.h"
+#include "support/core_setup.h"
 #include "support/pattern.h"
 #include "support/processes.h"
 #include "support/sanitizers.h"
 #include "support/time_limit.h"
+#include "support/ucx_environment.h"
 
 namespace {
 
@@ -89,21 +91,8 @@ void sent(void *cookie)
 
 pm_setup default_setup()
 {
-    pm_setup setup{};
-    setup.devices = "auto";
-    setup.networks = "auto";
-    setup.priority = "given";
-    setup.routes = "off";
-    setup.wait = "auto";
-    setup.rendezvous = "auto";
-    setup.shmem_backing = "auto";
+    pm_setup setup = pm::test::plain_setup();
     setup.udp_interfaces = "lo";
-    setup.udp_ports = "auto";
-    setup.udp_guard = "token";
-    setup.udp_recovery = "selective";
-    setup.udp_segmentation = "auto";
-    setup.udp_silence_limit = 30;
-    setup.ranks_on_host = 1;
     setup.arrived = arrived;
     setup.more = more;
     setup.sent = sent;
@@ -420,7 +409,6 @@ const pm_traffic &traffic_of(const char *device)
 
 TEST_F(Core, SendsToItselfOverANetwork)
 {
-    setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);  // it patches code, which the thread sanitizer does not survive
     for (const std::string &name : pm::known_devices()) {
         const char *device = name.c_str();
         if (name == "shmem")

@@ -10,8 +10,10 @@
 #include "netmod/composite/card.h"
 #include "netmod/composite/settings.h"
 #include "netmod/composite/setup.h"
+#include "support/core_setup.h"
 #include "support/processes.h"
 #include "support/time_limit.h"
+#include "support/ucx_environment.h"
 
 namespace {
 
@@ -27,21 +29,10 @@ void sent(void *) {}
 
 pm_setup setup_of(const char *devices, const char *networks)
 {
-    pm_setup setup{};
+    pm_setup setup = pm::test::plain_setup();
     setup.devices = devices;
     setup.networks = networks;
-    setup.priority = "given";
-    setup.routes = "off";
-    setup.wait = "auto";
-    setup.rendezvous = "auto";
-    setup.shmem_backing = "auto";
-    setup.udp_interfaces = "auto";
-    setup.udp_ports = "auto";
-    setup.udp_guard = "token";
-    setup.udp_recovery = "selective";
-    setup.udp_segmentation = "auto";
     setup.udp_silence_limit = 1;
-    setup.ranks_on_host = 1;
     setup.arrived = arrived;
     setup.more = more;
     setup.sent = sent;
@@ -81,7 +72,6 @@ class Peers : public testing::Test {
         if (!has_ucx())
             GTEST_SKIP() << "UCX is not built in";
         arrived_payloads.clear();
-        setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);  // it patches code, which the thread sanitizer does not survive
     }
     void TearDown() override
     {

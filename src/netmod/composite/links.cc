@@ -8,25 +8,18 @@
 #include <fstream>
 
 #include "base/hash.h"
+#include "base/joined.h"
 #include "netmod/composite/ports.h"
 #include "netmod/composite/settings.h"
 
 namespace pm {
 namespace {
 
-std::string joined(const std::vector<std::string> &words)
-{
-    std::string text;
-    for (const std::string &word : words)
-        text += (text.empty() ? "" : ",") + word;
-    return text;
-}
-
 Error open_ucx(Links *links, const LocalNetwork &local, const Sink &sink)
 {
     std::vector<std::string> ports = local.ports;
     std::erase(ports, "memory");
-    auto device = ucx::Ucx::create({joined(ports)}, sink);
+    auto device = ucx::Ucx::create({joined(ports, ",")}, sink);
     if (!device.ok())
         return device.error();
     links->networks.push_back(local);
@@ -43,7 +36,7 @@ Error open_udp(Links *links, const pm_setup &setup, bool described, const std::v
             addresses.push_back(ip_text(address.ip));
     std::ranges::sort(addresses);
     addresses.erase(std::ranges::unique(addresses).begin(), addresses.end());
-    udp::Settings settings{described ? joined(addresses) : setup.udp_interfaces, setup.udp_ports, setup.udp_guard, setup.udp_recovery,
+    udp::Settings settings{described ? joined(addresses, ",") : setup.udp_interfaces, setup.udp_ports, setup.udp_guard, setup.udp_recovery,
                            setup.udp_segmentation,
                            std::chrono::milliseconds(static_cast<long>(setup.udp_silence_limit * 1000))};
     auto udp = udp::Udp::create(settings, sink);

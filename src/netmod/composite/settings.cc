@@ -2,18 +2,9 @@
 
 #include <algorithm>
 
+#include "base/joined.h"
+
 namespace pm {
-namespace {
-
-std::string joined(const std::vector<std::string> &words)
-{
-    std::string text;
-    for (const std::string &word : words)
-        text += (text.empty() ? "" : ", ") + word;
-    return text;
-}
-
-}  // namespace
 
 const std::vector<std::string> &known_devices()
 {
@@ -35,7 +26,7 @@ Result<std::vector<std::string>> parse_devices(std::string_view text)
         std::string word(text.substr(0, comma));
         if (std::ranges::find(known_devices(), word) == known_devices().end())
             return Error{Status::invalid, "unknown device \"" + word + "\" in MPIR_CVAR_CH4_COMPOSITE_DEVICES; known are " +
-                                              joined(known_devices()) + ", or auto for all of them"};
+                                              joined(known_devices(), ", ") + ", or auto for all of them"};
         if (std::ranges::find(devices, word) != devices.end())
             return Error{Status::invalid, "device \"" + word + "\" is named twice in MPIR_CVAR_CH4_COMPOSITE_DEVICES"};
         devices.push_back(word);

@@ -69,11 +69,7 @@ Status Ucx::started(Peer *peer, ucs_status_ptr_t request, Operation *operation)
         outstanding_++;
         return Status::ok;
     }
-    give_back(operation);
-    if (request == nullptr)
-        return Status::ok;
-    lose(peer, UCS_PTR_STATUS(request));
-    return peer->error.status;
+    return ended_at_once(peer, request, operation);
 }
 
 Status Ucx::put(RemoteMemory *to, std::uint64_t address, const void *data, std::size_t size)

@@ -374,13 +374,9 @@ Status Ucx::offer(Peer *peer, const Message &message, void *cookie)
     ucs_status_ptr_t request = post(peer, operation, message, message.payload.data, UCP_AM_SEND_FLAG_RNDV);
     if (UCS_PTR_IS_PTR(request))
         return Status::ok;
-    give_back(operation);
-    if (request == nullptr) {
+    if (request == nullptr)
         sink_.taken(cookie);
-        return Status::ok;
-    }
-    lose(peer, UCS_PTR_STATUS(request));
-    return peer->error.status;
+    return ended_at_once(peer, request, operation);
 }
 
 // A short message: at once if UCX takes it so, otherwise from a copy.
@@ -411,6 +407,12 @@ Status Ucx::buffer(Peer *peer, const Message &message)
         peer->buffered += operation->buffered;
         return Status::ok;
     }
+    return ended_at_once(peer, request, operation);
+}
+
+// UCX needs no operation any more: it is done, or has failed.
+Status Ucx::ended_at_once(Peer *peer, ucs_status_ptr_t request, Operation *operation)
+{
     give_back(operation);
     if (request == nullptr)
         return Status::ok;
@@ -425,15 +427,12 @@ void Ucx::greet(Peer *peer)
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.address = reinterpret_cast<const ucp_address_t *>(peer->address.data());
-    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    // With error handling promised UCX copies long messages (it cannot take back what a peer may still write). The handler is
+    // called without the promise, too, by every transport that notices.
+    params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
     params.err_handler.cb = on_error;
     params.err_handler.arg = peer;
     ucs_status_t status = ucp_ep_create(worker_, &params, &peer->endpoint);
-    if (status == UCS_ERR_UNREACHABLE) {
-        // Perhaps only a transport that tells nothing of a peer's death leads there.
-        params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
-        status = ucp_ep_create(worker_, &params, &peer->endpoint);
-    }
     if (status != UCS_OK) {
         peer->endpoint = nullptr;
         lose(peer, status);

@@ -135,6 +135,7 @@ class Ucx {
     static ucp_request_param_t send_parameters(Operation *operation);
     ucs_status_ptr_t post(Peer *peer, Operation *operation, const Message &message, const void *data, std::uint32_t flags);
     Status buffer(Peer *peer, const Message &message);
+    Status ended_at_once(Peer *peer, ucs_status_ptr_t request, Operation *operation);
     bool is_open(Peer *peer, Status *otherwise);
     void greet(Peer *peer);
     void send_greeting(ucp_ep_h endpoint, const Greeting &greeting, Peer *peer);

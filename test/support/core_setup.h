@@ -1,0 +1,28 @@
+// The core as a process opens it that has no wishes, without upcalls.
+#pragma once
+
+#include "netmod/composite/setup.h"
+
+namespace pm::test {
+
+inline pm_setup plain_setup()
+{
+    pm_setup setup{};
+    setup.devices = "auto";
+    setup.networks = "auto";
+    setup.priority = "given";
+    setup.routes = "off";
+    setup.wait = "auto";
+    setup.rendezvous = "auto";
+    setup.shmem_backing = "auto";
+    setup.udp_interfaces = "auto";
+    setup.udp_ports = "auto";
+    setup.udp_guard = "token";
+    setup.udp_recovery = "selective";
+    setup.udp_segmentation = "auto";
+    setup.udp_silence_limit = 30;
+    setup.ranks_on_host = 1;
+    return setup;
+}
+
+}  // namespace pm::test
