@@ -83,7 +83,7 @@ only() {
         { sent[$1] = $2 - sent[$1]; received[$1] = $3 - received[$1] }
         { print "kernel: " $1 " sent " sent[$1] " and received " received[$1] " bytes of " payload }
         $1 == wanted { wrong += sent[$1] < payload || sent[$1] > 1.2 * payload || received[$1] < payload; next }
-        { wrong += sent[$1] > ($1 == "lan" ? payload / 10 : 20000) }
+        { wrong += sent[$1] > ($1 == "lan" ? payload / 10 : 5000) }
         END { exit wrong || FNR != 3 }' before after || return 1
     all_ranks ROUTES=routes.json ./clusters "$3" 16 $bytes && sums routes.json >sums.out || return 1
     awk -v wanted="$network" -v payload=$payload '

@@ -14,7 +14,7 @@ template <bool tcp>
 struct UcxKit {
     using Device = ucx::Ucx;
     static constexpr const char *name = tcp ? "tcp" : "shared_memory";
-    static constexpr std::size_t bytes_in_flight = tcp ? 16'000'000 : 0;
+    static constexpr std::size_t bytes_in_flight = 16'000'000;
 
     // UCX reads its settings in each process that opens it.
     static std::string prepare()
