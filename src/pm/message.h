@@ -55,7 +55,7 @@ struct Sink {
     void (*placed)(void *cookie) = nullptr;
     // A message that was offered begins, in its place among the others. Its payload is taken by the device's take(), once, which
     // ends in placed().
-    void (*offered)(std::uint8_t tag, void *header, void *offer) = nullptr;
+    void (*offered)(std::uint8_t tag, void *header, void *offer, std::size_t total) = nullptr;
     // At its sender: it has been taken, the payload may be reused.
     void (*taken)(void *cookie) = nullptr;
 };

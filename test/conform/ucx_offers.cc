@@ -30,7 +30,7 @@ void placed(void *cookie)
 {
     received.placed[static_cast<int>(reinterpret_cast<std::intptr_t>(cookie))] = true;
 }
-void offered(std::uint8_t, void *header, void *offer)
+void offered(std::uint8_t, void *header, void *offer, std::size_t)
 {
     int number;
     std::memcpy(&number, header, sizeof number);

@@ -8,7 +8,7 @@
 namespace pm {
 namespace {
 
-enum : std::uint8_t { whole = 1, brief = 2 };
+enum : std::uint8_t { whole = 1, brief = 2, brief_ucx = 3 };
 
 class Writer {
   public:
@@ -104,6 +104,15 @@ std::vector<std::byte> Card::write() const
 std::vector<std::byte> Card::write_short() const
 {
     Writer writer;
+    for (const NetworkCard &each : networks) {
+        if (!udp.empty() || each.network.device != DeviceKind::ucx || 17 + each.device_card.size() > max_short_size)
+            continue;
+        writer.number(brief_ucx);
+        writer.number(id());
+        writer.number(each.network.id);
+        writer.bytes(each.device_card.data(), each.device_card.size());
+        return writer.out;
+    }
     writer.number(brief);
     auto put = [&](const std::vector<std::byte> &card) {
         writer.number(static_cast<std::uint8_t>(card.size()));
@@ -111,13 +120,6 @@ std::vector<std::byte> Card::write_short() const
     };
     put(shmem);
     put(udp);
-    if (udp.empty())
-        for (const NetworkCard &each : networks)
-            if (each.network.device == DeviceKind::ucx && writer.out.size() + 10 + each.device_card.size() <= max_short_size) {
-                writer.number(each.network.id);
-                writer.range(each.device_card);
-                break;
-            }
     return writer.out;
 }
 
@@ -133,13 +135,15 @@ std::optional<Card> Card::read(std::span<const std::byte> bytes)
             for (std::byte &byte : *part)
                 byte = reader.number<std::byte>();
         }
-        if (!reader.bad && !reader.at_end()) {
-            NetworkCard &network = card.networks.emplace_back();
-            network.network.id = reader.number<std::uint64_t>();
-            network.network.device = DeviceKind::ucx;
-            network.network.priority = default_priority(DeviceKind::ucx);
-            network.device_card = reader.range<std::vector<std::byte>>();
-        }
+    } else if (kind == brief_ucx) {
+        card.host = "another job";
+        card.told_id = reader.number<std::uint64_t>();
+        NetworkCard &network = card.networks.emplace_back();
+        network.network.id = reader.number<std::uint64_t>();
+        network.network.device = DeviceKind::ucx;
+        network.network.priority = default_priority(DeviceKind::ucx);
+        while (!reader.bad && !reader.at_end())
+            network.device_card.push_back(reader.number<std::byte>());
     } else if (kind == whole) {
         card.host = reader.range<std::string>();
         card.process = reader.number<std::uint32_t>();
@@ -167,6 +171,8 @@ std::optional<Card> Card::read(std::span<const std::byte> bytes)
 
 std::uint64_t Card::id() const
 {
+    if (told_id)
+        return *told_id;
     std::uint64_t id = hash(udp, hash(shmem, hash_seed));
     if (!shmem.empty() || !udp.empty())
         return id;

@@ -1,7 +1,7 @@
 // What a process tells others about itself, as bytes: who it is, which networks it is on, and the cards of its devices.
 //
 // A whole card goes to the processes of the same job. The name of a port (MPI_Open_port) has room for less: a short card has the
-// cards of SHMEM and UDP only, or of one network of UCX where there is no UDP. Both are cards of the same process: id() is equal.
+// cards of SHMEM and UDP, or where there is no UDP that of one network of UCX. Both are cards of the same process: id() is equal.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +28,7 @@ struct Card {
     std::uint64_t network_space = 0;  // where addresses are unique: two hosts do not have the same address on one network
     std::vector<std::byte> shmem, udp;  // empty when it does not have the device
     std::vector<NetworkCard> networks;
+    std::optional<std::uint64_t> told_id;  // by a short card that has not all that it follows from
 
     std::vector<std::byte> write() const;
     std::vector<std::byte> write_short() const;

@@ -73,9 +73,10 @@ void *sink_arrived(std::uint8_t tag, void *header, void *piece, std::size_t piec
 }
 
 template <std::size_t place>
-void sink_offered(std::uint8_t tag, void *header, void *offer)
+void sink_offered(std::uint8_t tag, void *header, void *offer, std::size_t total)
 {
     core->messages_received[place]++;
+    core->bytes_received[place] += total;
     core->offered(tag, header, offer);
 }
 
@@ -322,6 +323,14 @@ int flush_all()
 
 }  // namespace
 
+void pm::tell_missing()
+{
+    if (core->card.process != 0 || std::exchange(core->missing_told, true))
+        return;
+    for (const std::string &missing : core->links.missing)
+        std::fprintf(stderr, "composite: on host %s: %s\n", core->card.host.c_str(), missing.c_str());
+}
+
 int pm::failed(const Error &error)
 {
     error_text = error.text;
@@ -362,12 +371,10 @@ int pm_open(const pm_setup *setup)
     opening->arrived = setup->arrived;
     opening->offered = setup->offered;
     opening->sent = setup->sent;
-    // Where the user chose, a choice that did not come true is worth a line; one process of the host says it.
-    bool chosen = std::string_view(setup->devices) != "auto" || std::string_view(setup->networks) != "auto";
-    if (chosen && setup->process == 0)
-        for (const std::string &missing : opening->links.missing)
-            std::fprintf(stderr, "composite: on host %s: %s\n", opening->card.host.c_str(), missing.c_str());
     core = opening.release();
+    // Where the user chose, a choice that did not come true is worth a line.
+    if (std::string_view(setup->devices) != "auto" || std::string_view(setup->networks) != "auto")
+        pm::tell_missing();
     return PM_OK;
 }
 

@@ -157,7 +157,9 @@ Result<Links> open_links(const pm_setup &setup, Sinks sinks)
         }
     }
     bool described = !wanted.descriptions.empty();
-    if (wanted.has(DeviceKind::ucx) && links.ucx.empty() && wanted.devices_named && !described && links.missing.empty())
+    // Not being on a network that is described is no fault; having nothing for UCX at all is.
+    if (wanted.has(DeviceKind::ucx) && links.ucx.empty() && links.missing.empty() &&
+        (described ? ucx_ports(true).empty() : wanted.devices_named))
         links.missing.push_back("ucx: this host has no device of UCX for a network (UCX_TLS, UCX_NET_DEVICES and "
                                 "MPIR_CVAR_CH4_COMPOSITE_NETWORKS say what may be used)");
     if (wanted.has(DeviceKind::udp) && (!described || !of_udp.empty()))

@@ -76,6 +76,7 @@ struct Turns {
 
 struct Core {
     Links links;
+    bool missing_told = false;
     Card card;
     std::array<Turns, places_max> turns;
     std::array<std::uint64_t, places_max> messages_received{}, bytes_received{};
@@ -116,6 +117,9 @@ extern Core *core;
 
 // Keeps the words for pm_error_text(), of this thread, and answers PM_FAILED.
 int failed(const Error &error);
+
+// Which devices are not open and why, on standard error, once; one process of each host does it.
+void tell_missing();
 
 // The gate of the peer's device, for one send. A process with one thread needs none.
 class SendTurn {

@@ -107,7 +107,10 @@ static std::vector<pm::Card> read_cards(const void *const *cards, const size_t *
 int pm_check_job(const void *const *cards, const size_t *sizes, int count)
 {
     pm::Error error = pm::check_routes(pm::topology_of(read_cards(cards, sizes, count)));
-    return error ? failed(error) : PM_OK;
+    if (!error)
+        return PM_OK;
+    pm::tell_missing();
+    return failed(error);
 }
 
 int pm_trials(const void *const *cards, const size_t *sizes, int count, pm_trial *trials)

@@ -1,4 +1,6 @@
 // Reading and writing the memory of peers: UCX lets the NIC do it where it can, and asks the peer's own UCX where it cannot.
+#include <utility>
+
 #include "netmod/ucx/operation.h"
 #include "netmod/ucx/ucx.h"
 #include "netmod/ucx/words.h"
@@ -60,16 +62,25 @@ Status Ucx::prepare(RemoteMemory *memory)
     return Status::ok;
 }
 
+// An operation whose target has to be flushed afterwards.
+Operation *Ucx::begin(Peer *peer)
+{
+    if (!std::exchange(peer->to_flush, true))
+        to_flush_.push_back(peer);
+    Operation *operation = take_operation();
+    operation->detached = true;
+    operation->peer = peer;
+    return operation;
+}
+
 Status Ucx::started(Peer *peer, ucs_status_ptr_t request, Operation *operation)
 {
-    one_sided_ = true;
-    if (UCS_PTR_IS_PTR(request)) {
-        operation->one_sided = true;
-        one_sided_pending_++;
-        outstanding_++;
-        return Status::ok;
-    }
-    return ended_at_once(peer, request, operation);
+    if (!UCS_PTR_IS_PTR(request))
+        return ended_at_once(peer, request, operation);
+    operation->one_sided = true;
+    one_sided_pending_++;
+    outstanding_++;
+    return Status::ok;
 }
 
 Status Ucx::put(RemoteMemory *to, std::uint64_t address, const void *data, std::size_t size)
@@ -77,9 +88,7 @@ Status Ucx::put(RemoteMemory *to, std::uint64_t address, const void *data, std::
     Turn turn(gate_);
     if (Status status = prepare(to); status != Status::ok)
         return status;
-    Operation *operation = take_operation();
-    operation->detached = true;
-    operation->peer = to->peer;
+    Operation *operation = begin(to->peer);
     ucp_request_param_t param = send_parameters(operation);
     return started(to->peer, ucp_put_nbx(to->peer->endpoint, data, size, address, to->handle, &param), operation);
 }
@@ -89,9 +98,7 @@ Status Ucx::get(RemoteMemory *from, std::uint64_t address, void *data, std::size
     Turn turn(gate_);
     if (Status status = prepare(from); status != Status::ok)
         return status;
-    Operation *operation = take_operation();
-    operation->detached = true;
-    operation->peer = from->peer;
+    Operation *operation = begin(from->peer);
     ucp_request_param_t param = send_parameters(operation);
     return started(from->peer, ucp_get_nbx(from->peer->endpoint, data, size, address, from->handle, &param), operation);
 }
@@ -101,9 +108,7 @@ Status Ucx::fetch_and_add(RemoteMemory *at, std::uint64_t address, std::uint64_t
     Turn turn(gate_);
     if (Status status = prepare(at); status != Status::ok)
         return status;
-    Operation *operation = take_operation();
-    operation->detached = true;
-    operation->peer = at->peer;
+    Operation *operation = begin(at->peer);
     // UCX reads the operand when it sends.
     std::memcpy(operation->header.data(), &value, sizeof value);
     ucp_request_param_t param = send_parameters(operation);
@@ -115,26 +120,24 @@ Status Ucx::fetch_and_add(RemoteMemory *at, std::uint64_t address, std::uint64_t
                    operation);
 }
 
+// First what was started must end (a flush does not wait for what is read), then each target is flushed. Both end by events, so that
+// one can sleep meanwhile; a flush of the whole worker does not.
 bool Ucx::finished()
 {
     Turn turn(gate_);
-    if (flush_request_ != nullptr) {
-        if (ucp_request_check_status(flush_request_) == UCS_INPROGRESS)
-            return false;
-        ucp_request_free(flush_request_);
-        flush_request_ = nullptr;
-    }
     if (one_sided_pending_ > 0)
-        return false;  // a flush does not wait for what is read
-    if (!one_sided_)
-        return true;
-    one_sided_ = false;
-    ucp_request_param_t param{};
-    ucs_status_ptr_t request = ucp_worker_flush_nbx(worker_, &param);
-    if (!UCS_PTR_IS_PTR(request))
-        return true;  // at once, or a peer is gone, which failure() tells
-    flush_request_ = request;
-    return false;
+        return false;
+    for (Peer *peer : std::exchange(to_flush_, {})) {
+        peer->to_flush = false;
+        if (peer->state != Peer::State::open)
+            continue;  // failure() tells
+        Operation *operation = take_operation();
+        operation->detached = true;
+        operation->peer = peer;
+        ucp_request_param_t param = send_parameters(operation);
+        (void)started(peer, ucp_ep_flush_nbx(peer->endpoint, &param), operation);
+    }
+    return one_sided_pending_ == 0;
 }
 
 }  // namespace pm::ucx

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "base/hash.h"
@@ -20,15 +21,16 @@ namespace {
 
 enum : unsigned { message_id, greeting_id };
 
-struct CardHead {
-    std::uint64_t check = 0;  // of all that follows: UCX trusts an address it is given
+// In front of UCX's address; as short as can be, as it goes into names of ports.
+struct [[gnu::packed]] CardHead {
+    std::uint32_t check = 0;  // of all that follows: UCX trusts an address it is given
     std::uint64_t process = 0;
-    std::uint64_t address_size = 0;
 };
+static_assert(sizeof(CardHead) == 12);
 
-std::uint64_t check_of(const CardHead &head, const void *address)
+std::uint32_t check_of(std::uint64_t process, std::span<const std::byte> address)
 {
-    return hash_bytes(address, head.address_size, hash_bytes(&head.process, sizeof head - sizeof head.check));
+    return static_cast<std::uint32_t>(hash_bytes(address.data(), address.size(), hash_bytes(&process, sizeof process)) >> 16);
 }
 
 // How much of what was accepted may wait in UCX for one peer.
@@ -164,8 +166,6 @@ Ucx::~Ucx()
         ucp_worker_progress(worker_);
     for (void *request : closing_)
         ucp_request_free(request);
-    if (flush_request_ != nullptr)
-        ucp_request_free(flush_request_);
     if (worker_ != nullptr)
         ucp_worker_destroy(worker_);
     if (context_ != nullptr)
@@ -174,8 +174,7 @@ Ucx::~Ucx()
 
 std::size_t Ucx::write_card(void *card) const
 {
-    CardHead head{0, process_, address_.size()};
-    head.check = check_of(head, address_.data());
+    CardHead head{check_of(process_, address_), process_};
     std::memcpy(card, &head, sizeof head);
     std::memcpy(static_cast<std::byte *>(card) + sizeof head, address_.data(), address_.size());
     return sizeof head + address_.size();
@@ -186,16 +185,16 @@ Result<Peer *> Ucx::connect(const void *card, std::size_t size)
     Turn turn(gate_);
     CardHead head;
     auto bytes = static_cast<const std::byte *>(card);
-    if (size < sizeof head)
+    if (size <= sizeof head)
         return Error{Status::invalid, "ucx: a card of " + std::to_string(size) + " bytes is not one of this device"};
     std::memcpy(&head, bytes, sizeof head);
-    if (head.address_size != size - sizeof head || head.check != check_of(head, bytes + sizeof head))
+    if (head.check != check_of(head.process, {bytes + sizeof head, size - sizeof head}))
         return Error{Status::invalid, "ucx: a card of " + std::to_string(size) + " bytes is damaged"};
     auto peer = std::make_unique<Peer>();
     peer->device = this;
     peer->process = head.process;
     peer->address.assign(bytes + sizeof head, bytes + size);
-    by_process_[head.process] = peer.get();
+    by_process_[peer->process] = peer.get();
     peers_.push_back(std::move(peer));
     return peers_.back().get();
 }
@@ -576,7 +575,7 @@ void Ucx::deliver(std::byte *header, void *payload, std::size_t size, void *rend
     header += sizeof prefix;
     done_++;
     if (prefix.offered && rendezvous != nullptr && sink_.offered != nullptr) {
-        sink_.offered(prefix.tag, header, new Offer{this, rendezvous, size});
+        sink_.offered(prefix.tag, header, new Offer{this, rendezvous, size}, size);
         return;
     }
     void *cookie = sink_.arrived(prefix.tag, header, payload, rendezvous != nullptr ? 0 : size, size);

@@ -54,6 +54,7 @@ struct Peer {
     ucp_ep_h endpoint = nullptr;
     std::uint64_t process = 0;
     std::vector<std::byte> address;
+    bool to_flush = false;     // in Ucx::to_flush_
     std::size_t buffered = 0;  // bytes of accepted messages that UCX has not sent yet
 };
 
@@ -146,6 +147,7 @@ class Ucx {
     void receive(void *cookie, void *place, void *rendezvous, std::size_t size);
     void deliver_parked();
     Status prepare(RemoteMemory *memory);
+    Operation *begin(Peer *peer);
     Status started(Peer *peer, ucs_status_ptr_t request, Operation *operation);
     void attend_peers();
     static ucs_status_t on_message(void *self, const void *header, std::size_t header_size, void *data, std::size_t size,
@@ -169,9 +171,8 @@ class Ucx {
     std::vector<std::unique_ptr<Operation>> operations_;
     Operation *free_operations_ = nullptr;
     std::size_t outstanding_ = 0;
-    bool one_sided_ = false;        // an operation was started since the last flush was
     std::size_t one_sided_pending_ = 0;
-    void *flush_request_ = nullptr;  // the flush that is on its way
+    std::vector<Peer *> to_flush_;  // targets of one-sided operations since their last flush
     std::deque<Parked> parked_;
     std::atomic<bool> any_parked_{false};
     bool polling_ = false;
