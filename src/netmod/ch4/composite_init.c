@@ -39,6 +39,10 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     setup.offered = MPIDI_COMPOSITE_offered;
     setup.sent = MPIDI_COMPOSITE_sent;
     MPIDI_COMPOSITE_report_init();
+    /* ch4's composition of MPI_Reduce by hosts gives wrong results when hosts have different numbers of ranks (test/mpich:
+     * coll/reduce on test/coc/figure-3); MPICH's general one does not. */
+    if (getenv("MPIR_CVAR_REDUCE_DEVICE_COLLECTIVE") == NULL)
+        MPIR_CVAR_REDUCE_DEVICE_COLLECTIVE = 0;
     without_device = pm_open(&setup) != PM_OK;
 
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
