@@ -210,13 +210,19 @@ class Pair {
         return true;
     }
 
+    bool one_has_failed()
+    {
+        bool failed = false;
+        for (End &end : ends_)
+            end.endpoint->for_each_peer([&](const Peer &peer) { failed = failed || peer.state == PairState::failed; });
+        return failed;
+    }
+
     // From now on everything arrives.
     void heal()
     {
-        bool failed = ends_[0].endpoint->failure() || ends_[1].endpoint->failure();
         for (int round = 0; !done(); ++round) {
-            failed = failed || ends_[0].endpoint->failure() || ends_[1].endpoint->failure();
-            if (failed)
+            if (one_has_failed())
                 return;  // the input was silent for too long
             require(round < 5000, "it does not end");
             for (unsigned i = 0; i < 2; ++i) {

@@ -7,6 +7,7 @@
 #include "composite_report.h"
 #include "netmod/composite/setup.h"
 #include <pthread.h>
+#include <unistd.h>
 
 /* Whether this process has no open device. It says so in init_world, when all processes are in the same place: a process that
  * ends while another one talks to the process manager takes Hydra's proxy along, and with it what was said. */
@@ -145,6 +146,8 @@ typedef struct {
     MPL_atomic_int_t done;
     int mpi_errno;
 } linger_t;
+#define FAREWELL_STEP 1000      /* microseconds */
+#define FAREWELL_STEPS 5000
 
 static void *wait_for_all(void *context)
 {
@@ -157,10 +160,9 @@ static void *wait_for_all(void *context)
 
 static int barrier_with_progress(void)
 {
-    int mpi_errno = MPI_SUCCESS;
-    linger_t linger;
+    static linger_t linger;
     pthread_t thread;
-    int created;
+    int created, naps = 0;
 
     if (!pm_must_linger())
         return MPIR_pmi_barrier();
@@ -171,18 +173,17 @@ static int barrier_with_progress(void)
         return MPIR_pmi_barrier();
     while (!MPL_atomic_acquire_load_int(&linger.done)) {
         if (pm_progress() < 0) {
-            mpi_errno = MPIDI_COMPOSITE_lost();
-            break;
-        }
-        if (pm_wait_step()) {
+            /* Whoever has heard first that all are here has left. */
+            usleep(FAREWELL_STEP);
+            if (++naps > FAREWELL_STEPS) {
+                pthread_detach(thread);
+                return MPIDI_COMPOSITE_lost();
+            }
+        } else if (pm_wait_step()) {
             if (pm_wait_arm())
                 pm_wait_sleep(1);
             pm_wait_disarm();
         }
-    }
-    if (mpi_errno) {
-        pthread_detach(thread);
-        return mpi_errno;
     }
     pthread_join(thread, NULL);
     return linger.mpi_errno;

@@ -29,8 +29,9 @@ def why_failed(result_rule, output, exit_status):
         elif not HARMLESS.search(line):
             unexpected.append(line)
     if unexpected:
-        first = next((line for line in unexpected if line.strip()), "(an empty line)")
-        return f"unexpected output: {first.strip()[:100]}"
+        # The cause is often the last line of an error stack.
+        text = " / ".join(line.strip() for line in unexpected if line.strip()) or "(an empty line)"
+        return f"unexpected output: {text[:400]}"
     if successes == 0:
         return f"ended without 'No Errors', exit status {exit_status}"
 
