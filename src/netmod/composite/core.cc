@@ -116,6 +116,16 @@ int poll_device(Device &device)
     return done;
 }
 
+// To sleep in the middle of a long message costs more than to wait for its next bytes, on a core of our own.
+bool is_transferring(const pm::ucx::Ucx &device)
+{
+    return core->wait_plan.polls > network_poll_weight && device.transferring();
+}
+bool is_transferring(const pm::udp::Udp &)
+{
+    return false;
+}
+
 int poll_networks(bool all)
 {
     int done = 0;
@@ -123,7 +133,8 @@ int poll_networks(bool all)
         Turns &turns = core->turns[place];
         if (done < 0 || !(has_turn(&turns) || all))
             return;
-        idle_polls += idle_polls < core->wait_plan.polls ? network_poll_weight : network_yield_weight;
+        if (!is_transferring(device))
+            idle_polls += idle_polls < core->wait_plan.polls ? network_poll_weight : network_yield_weight;
         int count = poll_device(device);
         // Whoever speaks is asked again at once.
         if (count > 0)

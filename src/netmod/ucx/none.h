@@ -49,6 +49,7 @@ class Ucx {
     Gate &gate() { std::abort(); }
     const Error *failure() const { std::abort(); }
     bool idle() const { std::abort(); }
+    bool transferring() const { std::abort(); }
 
     static constexpr std::size_t largest_header = 1100;
     static constexpr std::size_t whole_limit = 16384;

@@ -602,9 +602,10 @@ void Ucx::receive(void *cookie, void *place, void *rendezvous, std::size_t size)
     param.cb.recv_am = on_received;
     param.user_data = incoming.get();
     ucs_status_ptr_t request = ucp_am_recv_data_nbx(worker_, rendezvous, place, size, &param);
-    if (UCS_PTR_IS_PTR(request))
+    if (UCS_PTR_IS_PTR(request)) {
         incoming.release();  // on_received() has it
-    else if (!failure_)
+        receiving_++;
+    } else if (!failure_)
         failure_ = error_of("receiving " + std::to_string(size) + " bytes", UCS_PTR_STATUS(request));
 }
 
@@ -613,6 +614,7 @@ void Ucx::on_received(void *request, ucs_status_t status, std::size_t, void *con
     std::unique_ptr<Incoming> incoming(static_cast<Incoming *>(context));
     Ucx *self = incoming->device;
     ucp_request_free(request);
+    self->receiving_--;
     self->done_++;
     if (self->closing_down_ || status != UCS_OK)
         return;  // its sender is gone, which on_error() tells
@@ -639,9 +641,12 @@ unsigned Ucx::poll()
     done_ = 0;
     if (!parked_.empty()) [[unlikely]]
         deliver_parked();
-    // Much of what UCX does by itself is nothing to us; a message may be right behind it.
-    for (int rounds = 0; rounds < 4 && ucp_worker_progress(worker_) != 0 && done_ == 0; ++rounds) {
-    }
+    // Much of what UCX does by itself is nothing to us; a message may be right behind it. Bytes of a long one are something:
+    // whoever waits for it should not fall asleep meanwhile.
+    int rounds = 0;
+    while (rounds < 4 && ucp_worker_progress(worker_) != 0 && done_ == 0)
+        ++rounds;
+    done_ += rounds > 0;
     if (!to_greet_.empty() || !to_close_.empty() || !closing_.empty()) [[unlikely]]
         attend_peers();
     polling_ = false;

@@ -112,6 +112,8 @@ class Ucx {
     const Error *failure() const { return failure_ ? &failure_ : nullptr; }
     // Nothing that was accepted is still to be sent.
     bool idle() const { return outstanding_ == 0; }
+    // Bytes are on their way, so the next poll finds something with a better chance than another.
+    bool transferring() const { return outstanding_ + receiving_ > 0; }
 
     static constexpr std::size_t largest_header = 1100;
     static constexpr std::size_t whole_limit = 16384;
@@ -170,7 +172,9 @@ class Ucx {
     std::vector<void *> closing_;  // requests
     std::vector<std::unique_ptr<Operation>> operations_;
     Operation *free_operations_ = nullptr;
-    std::size_t outstanding_ = 0;
+    // Read without the gate.
+    std::atomic<std::size_t> outstanding_ = 0;
+    std::atomic<std::size_t> receiving_ = 0;  // long messages that have a place
     std::size_t one_sided_pending_ = 0;
     std::vector<Peer *> to_flush_;  // targets of one-sided operations since their last flush
     std::deque<Parked> parked_;
