@@ -42,7 +42,7 @@ void Heap::free(void *block)
     used_[static_cast<std::size_t>(static_cast<std::byte *>(block) - mapping_.data()) / heap_block] = false;
 }
 
-const std::byte *HeapView::find(const SegmentHeader *header, std::uint64_t address, std::size_t size)
+std::byte *HeapView::find(const SegmentHeader *header, std::uint64_t address, std::size_t size)
 {
     // [H2] the owner's heap is where the header says; pairs with [H1] in Heap::open.
     if (header->heap_open.load(std::memory_order_acquire) != 1 || address < header->heap_address)

@@ -36,7 +36,7 @@ class Heap {
 // A peer's side: where bytes [address, address + size) of the owner's memory are here; nullptr when they are not in its heap.
 class HeapView {
   public:
-    const std::byte *find(const SegmentHeader *header, std::uint64_t address, std::size_t size);
+    std::byte *find(const SegmentHeader *header, std::uint64_t address, std::size_t size);
 
   private:
     Mapping mapping_;

@@ -211,6 +211,13 @@ void Shmem::empty_descriptor()
     }
 }
 
+void *Shmem::view(Peer *peer, std::uint64_t address, std::size_t size)
+{
+    if (prepare(peer) != Status::ok)
+        return nullptr;
+    return peer->heap.find(reinterpret_cast<const SegmentHeader *>(peer->header.data()), address, size);
+}
+
 bool Shmem::pull(Peer *peer, std::uint64_t address, const iovec *pieces, std::size_t count)
 {
     std::size_t size = 0;

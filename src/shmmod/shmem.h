@@ -118,6 +118,8 @@ class Shmem {
     // What peers read without a system call when they pull it. See heap.h.
     void *allocate_shared(std::size_t size) { return heap_.allocate(size, settings_.backing, header_); }
     void free_shared(void *block) { heap_.free(block); }
+    // Where a part of the peer's shared memory is here; nullptr when it cannot be seen.
+    void *view(Peer *peer, std::uint64_t address, std::size_t size);
 
     // Memory of this process's segment that is in use: bytes given to senders that claimed a slot.
     std::size_t memory_in_use() const;

@@ -3,16 +3,20 @@ if BUILD_CH4_NETMOD_COMPOSITE
 AM_CPPFLAGS += -I@pm_core_include@
 
 mpi_core_sources += src/mpid/ch4/netmod/composite/func_table.c \
+                    src/mpid/ch4/netmod/composite/composite_bitmap.c \
                     src/mpid/ch4/netmod/composite/composite_coll.c \
                     src/mpid/ch4/netmod/composite/composite_cvars.c \
                     src/mpid/ch4/netmod/composite/composite_hooks.c \
                     src/mpid/ch4/netmod/composite/composite_init.c \
+                    src/mpid/ch4/netmod/composite/composite_mcast.c \
                     src/mpid/ch4/netmod/composite/composite_measure.c \
                     src/mpid/ch4/netmod/composite/composite_pvars.c \
                     src/mpid/ch4/netmod/composite/composite_report.c \
                     src/mpid/ch4/netmod/composite/composite_spawn.c \
                     src/mpid/ch4/netmod/composite/composite_upcalls.c \
                     src/mpid/ch4/netmod/composite/composite_win.c
+
+include_HEADERS += src/include/mpix_composite.h
 
 errnames_txt_files += src/mpid/ch4/netmod/composite/errnames.txt
 

@@ -8,4 +8,9 @@ void MPIDI_COMPOSITE_coll_init(void);
 void MPIDI_COMPOSITE_coll_comm_free(MPIR_Comm * comm);
 int MPIDI_COMPOSITE_coll_finalize(void);        /* waits until everybody has read what broadcasts left with us */
 
+/* The same for coll/ch4/composite_mcast.c. */
+int MPIDI_COMPOSITE_mcast_init(void);           /* PM_OK or PM_FAILED */
+void MPIDI_COMPOSITE_mcast_comm_commit(MPIR_Comm * comm);
+void MPIDI_COMPOSITE_mcast_comm_free(MPIR_Comm * comm);
+
 #endif

@@ -12,7 +12,6 @@
 
 NOTHING_TO_DO(comm_set_hints, MPIR_Comm * comm, MPIR_Info * info)
 NOTHING_TO_DO(mpi_comm_commit_pre_hook, MPIR_Comm * comm)
-NOTHING_TO_DO(mpi_comm_commit_post_hook, MPIR_Comm * comm)
 NOTHING_TO_DO(mpi_win_attach_hook, MPIR_Win * win, void *base, MPI_Aint size)
 NOTHING_TO_DO(mpi_win_detach_hook, MPIR_Win * win, const void *base)
 NOTHING_TO_DO(mpi_type_commit_hook, MPIR_Datatype * type)
@@ -49,9 +48,16 @@ int MPIDI_COMPOSITE_mpi_win_free_hook(MPIR_Win * win)
     return MPI_SUCCESS;
 }
 
+int MPIDI_COMPOSITE_mpi_comm_commit_post_hook(MPIR_Comm * comm)
+{
+    MPIDI_COMPOSITE_mcast_comm_commit(comm);
+    return MPI_SUCCESS;
+}
+
 int MPIDI_COMPOSITE_mpi_comm_free_hook(MPIR_Comm * comm)
 {
     MPIDI_COMPOSITE_coll_comm_free(comm);
+    MPIDI_COMPOSITE_mcast_comm_free(comm);
     return MPI_SUCCESS;
 }
 

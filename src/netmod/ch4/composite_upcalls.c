@@ -5,6 +5,7 @@
 #include "composite_send.h"
 #include "netmod/composite/setup.h"
 #include "mpidig_pt2pt_callbacks.h"
+#include "coll/mcast/mcast.h"
 
 /* A message, or a peer, is lost: an MPI error, for the error handler of whoever called. It stays: everything that needs progress
  * fails from now on, because MPICH's collectives note an error and go on, and would wait for ever for what was lost. */
@@ -92,6 +93,8 @@ void *MPIDI_COMPOSITE_arrived(int tag, void *header, void *piece, size_t piece_s
 {
     MPIR_Request *rreq = NULL;
 
+    if (unlikely(tag == PM_MCAST_TAG))
+        return pm_mcast_arrived(header, piece, piece_size, total);
     if (likely(piece_size == total)) {
         MPIDIG_global.target_msg_cbs[tag] (header, piece, total, 0, NULL);
         return NULL;
@@ -122,6 +125,10 @@ void MPIDI_COMPOSITE_more(void *request, void *piece, size_t piece_size)
 
     if (rreq == NULL)
         return;
+    if (PM_MCAST_IS_OURS(request)) {
+        pm_mcast_more(request, piece, piece_size);
+        return;
+    }
     gathered = &MPIDI_COMPOSITE_AM_REQUEST(rreq);
     if (gathered->buffer == NULL) {
         if (MPIDIG_recv_copy_seg(piece, piece_size, rreq))
@@ -165,6 +172,8 @@ void *MPIDI_COMPOSITE_place(void *request)
 
     if (rreq == NULL)
         return NULL;
+    if (PM_MCAST_IS_OURS(request))
+        return pm_mcast_place(request);
     if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer)
         return (void *) MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer;
     incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
@@ -179,6 +188,10 @@ void MPIDI_COMPOSITE_placed(void *request)
 {
     MPIR_Request *rreq = request;
 
+    if (PM_MCAST_IS_OURS(request)) {
+        pm_mcast_placed(request);
+        return;
+    }
     if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer) {
         end_of_gathered(rreq);
         return;
@@ -191,8 +204,13 @@ void MPIDI_COMPOSITE_placed(void *request)
 void MPIDI_COMPOSITE_sent(void *request)
 {
     MPIR_Request *sreq = request;
-    MPI_Datatype datatype = MPIDI_COMPOSITE_AM_REQUEST(sreq).datatype;
+    MPI_Datatype datatype;
 
+    if (PM_MCAST_IS_OURS(request)) {
+        pm_mcast_taken(request);
+        return;
+    }
+    datatype = MPIDI_COMPOSITE_AM_REQUEST(sreq).datatype;
     if (datatype != MPI_DATATYPE_NULL)
         MPIR_Datatype_release_if_not_builtin(datatype);
     MPIDIG_global.origin_cbs[MPIDI_COMPOSITE_AM_REQUEST(sreq).handler_id] (sreq);

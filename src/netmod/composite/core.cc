@@ -592,6 +592,17 @@ void pm_shared_free(void *block)
     core->links.shmem->free_shared(block);
 }
 
+int pm_on_host(const pm_peer *peer)
+{
+    return peer->kind == DeviceKind::shmem;
+}
+
+void *pm_shared_view(pm_peer *peer, uint64_t address, size_t size)
+{
+    SendTurn turn(peer);
+    return peer->kind == DeviceKind::shmem ? core->links.shmem->view(peer->shmem, address, size) : nullptr;
+}
+
 int pm_crowded(void)
 {
     plan();

@@ -3,7 +3,7 @@
 #ifndef PM_HEAP_H_INCLUDED
 #define PM_HEAP_H_INCLUDED
 
-#include <stddef.h>
+#include "netmod/composite/core.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -13,6 +13,10 @@ extern "C" {
 
 void *pm_shared_alloc(size_t size);     /* at most PM_SHARED_LIMIT; NULL when there is none left */
 void pm_shared_free(void *block);
+
+/* Whether a peer is reached over shared memory; then [address, address + size) of its shared memory is at the answer here, or NULL. */
+int pm_on_host(const pm_peer *peer);
+void *pm_shared_view(pm_peer *peer, uint64_t address, size_t size);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,394 @@
+/* MPIX_Mcast and its receiving side: MPI's communicators, datatypes and requests for the engine in coll/mcast. */
+#include "mpidimpl.h"
+#include "composite_impl.h"
+#include "composite_coll_life.h"
+#include "coll/mcast/mcast.h"
+
+/*
+=== BEGIN_MPI_T_CVAR_INFO_BLOCK ===
+
+cvars:
+    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_ALGORITHM
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        How hosts pass a multicast on to each other: binomial, scatter_doubling, scatter_ring, chain; auto chooses by size. The
+        master's setting counts.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_TREE_LIMIT
+      category    : CH4_COMPOSITE
+      type        : int
+      default     : 8192
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        A multicast of at most so many bytes goes from host to host by a binomial tree.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_DOUBLING_LIMIT
+      category    : CH4_COMPOSITE
+      type        : int
+      default     : 8192
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        A larger one of at most so many bytes is scattered over the hosts, which exchange their blocks by recursive doubling.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_CHAIN_LIMIT
+      category    : CH4_COMPOSITE
+      type        : int
+      default     : 8192
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        A larger one of at most so many bytes is scattered, and the blocks go around a ring. What is still larger goes along a
+        chain of hosts, in pieces.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_SHARED_LIMIT
+      category    : CH4_COMPOSITE
+      type        : int
+      default     : 4096
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        Within a host a multicast of at least so many bytes is written into shared memory once and read by every member.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_PIECE
+      category    : CH4_COMPOSITE
+      type        : int
+      default     : 131072
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        The largest part of a multicast that is passed on by itself, in bytes.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_FANOUT
+      category    : CH4_COMPOSITE
+      type        : int
+      default     : 32
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        How many members of its host one member tells of a multicast.
+
+=== END_MPI_T_CVAR_INFO_BLOCK ===
+*/
+
+static pm_group *groups[1 << (8 * sizeof(MPIR_Context_id_t))];
+
+static pm_peer *peer_of(void *context, int rank)
+{
+    return MPIDI_COMPOSITE_peer(context, rank);
+}
+
+static int host_of(void *context, int rank)
+{
+    int host = -1;
+
+    (void) MPIDIU_get_node_id(context, rank, &host);
+    return host;
+}
+
+/* What a request needs to know until its end. */
+typedef struct {
+    MPIR_Request *request;
+    void *packed;               /* in place of the user's buffer when that is not contiguous; NULL otherwise */
+    void *buffer;
+    MPI_Aint count;
+    MPI_Datatype datatype;
+    size_t room;
+} operation_t;
+
+static void end(operation_t * operation)
+{
+    MPIR_Request *request = operation->request;
+
+    MPIR_Datatype_release_if_not_builtin(operation->datatype);
+    MPL_free(operation->packed);
+    MPL_free(operation);
+    MPID_Request_complete(request);
+}
+
+static void multicast_sent(void *cookie, const char *error)
+{
+    operation_t *operation = cookie;
+
+    if (error)
+        MPIR_ERR_SET1(operation->request->status.MPI_ERROR, MPI_ERR_OTHER, "**composite", "**composite %s", error);
+    end(operation);
+}
+
+static void multicast_received(void *cookie, int source, int tag, size_t size)
+{
+    operation_t *operation = cookie;
+    MPI_Status *status = &operation->request->status;
+    size_t taken = MPL_MIN(size, operation->room);
+    MPI_Aint unpacked;
+
+    status->MPI_SOURCE = source;
+    status->MPI_TAG = tag;
+    MPIR_STATUS_SET_COUNT(*status, taken);
+    if (operation->packed)
+        MPIR_Typerep_unpack(operation->packed, taken, operation->buffer, operation->count, operation->datatype, 0, &unpacked);
+    if (size > operation->room)
+        MPIR_ERR_SET2(status->MPI_ERROR, MPI_ERR_TRUNCATE, "**truncate", "**truncate %d %d", (int) size, (int) operation->room);
+    end(operation);
+}
+
+/* A relay could not pass something on: whoever waits next is told, as of any lost peer. */
+static void multicast_failed(void)
+{
+    MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_FATAL, __func__, __LINE__, MPI_ERR_OTHER, "**composite", "**composite %s",
+                         pm_error_text());
+}
+
+int MPIDI_COMPOSITE_mcast_init(void)
+{
+    pm_mcast_setup setup;
+
+    memset(&setup, 0, sizeof setup);
+    setup.algorithm = MPIR_CVAR_CH4_COMPOSITE_MCAST_ALGORITHM;
+    setup.tree_limit = MPL_MAX(MPIR_CVAR_CH4_COMPOSITE_MCAST_TREE_LIMIT, 0);
+    setup.doubling_limit = MPL_MAX(MPIR_CVAR_CH4_COMPOSITE_MCAST_DOUBLING_LIMIT, 0);
+    setup.chain_limit = MPL_MAX(MPIR_CVAR_CH4_COMPOSITE_MCAST_CHAIN_LIMIT, 0);
+    setup.shared_limit = MPL_MAX(MPIR_CVAR_CH4_COMPOSITE_MCAST_SHARED_LIMIT, 0);
+    setup.piece = MPL_MAX(MPIR_CVAR_CH4_COMPOSITE_MCAST_PIECE, 1024);
+    setup.fanout = MPL_MAX(MPIR_CVAR_CH4_COMPOSITE_MCAST_FANOUT, 1);
+    setup.sent = multicast_sent;
+    setup.received = multicast_received;
+    setup.failed = multicast_failed;
+    return pm_mcast_open(&setup);
+}
+
+/* Everybody has the communicator's id from now on, and may send to us. */
+void MPIDI_COMPOSITE_mcast_comm_commit(MPIR_Comm * comm)
+{
+    pm_group_setup setup;
+
+    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM || comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__NODE ||
+        comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__NODE_ROOTS || groups[comm->context_id])
+        return;
+    setup.id = comm->context_id;
+    setup.size = comm->local_size;
+    setup.rank = comm->rank;
+    setup.context = comm;
+    setup.peer = peer_of;
+    /* Other jobs number the hosts in their own way. */
+    setup.host = MPIDI_COMM(comm, map).mode == MPIDI_RANK_MAP_MLUT || MPIDI_COMM(comm, map).avtid != 0 ? NULL : host_of;
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    groups[comm->context_id] = pm_group_open(&setup);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+}
+
+void MPIDI_COMPOSITE_mcast_comm_free(MPIR_Comm * comm)
+{
+    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM || comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__NODE ||
+        comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__NODE_ROOTS || groups[comm->context_id] == NULL)
+        return;
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    pm_group_close(groups[comm->context_id]);
+    groups[comm->context_id] = NULL;
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+}
+
+static int check_members(const MPIX_Bitmap * members, MPIR_Comm * comm)
+{
+    int mpi_errno = MPI_SUCCESS;
+    int words = MPIX_BITMAP_WORDS(comm->local_size);
+    int rest = comm->local_size % 64;
+
+    if (rest != 0 && members[words - 1] >> rest != 0) {
+        int rank = comm->local_size;
+        while (!MPIX_Bitmap_test(members, rank))
+            rank++;
+        MPIR_ERR_SETANDJUMP2(mpi_errno, MPI_ERR_RANK, "**rank", "**rank %d %d", rank, comm->local_size);
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* A request and what belongs to it; a buffer that is not contiguous gets a contiguous one beside it. */
+static int make_operation(void *buffer, MPI_Aint count, MPI_Datatype datatype, MPIR_Comm * comm, operation_t ** made,
+                          char **data)
+{
+    int mpi_errno = MPI_SUCCESS;
+    int contiguous;
+    MPI_Aint true_lb;
+    size_t size;
+    MPIR_Datatype *type ATTRIBUTE((unused));
+    operation_t *operation = MPL_calloc(1, sizeof *operation, MPL_MEM_COLL);
+
+    MPIR_ERR_CHKANDJUMP(operation == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    MPIDI_Datatype_get_info(count, datatype, contiguous, size, type, true_lb);
+    if (contiguous) {
+        *data = MPIR_get_contig_ptr(buffer, true_lb);
+    } else {
+        operation->packed = MPL_malloc(MPL_MAX(size, 1), MPL_MEM_BUFFER);
+        MPIR_ERR_CHKANDJUMP(operation->packed == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+        *data = operation->packed;
+    }
+    operation->buffer = buffer;
+    operation->count = count;
+    operation->datatype = datatype;
+    operation->room = size;
+    operation->request = MPIR_Request_create(MPIR_REQUEST_KIND__COLL);
+    MPIR_ERR_CHKANDJUMP(operation->request == NULL, mpi_errno, MPIX_ERR_NOREQ, "**nomemreq");
+    operation->request->comm = comm;
+    MPIR_Comm_add_ref(comm);
+    MPIR_Datatype_add_ref_if_not_builtin(datatype);
+    *made = operation;
+    return MPI_SUCCESS;
+
+  fn_fail:
+    if (operation)
+        MPL_free(operation->packed);
+    MPL_free(operation);
+    return mpi_errno;
+}
+
+int MPIR_Imcast_impl(const void *buf, MPI_Count count, MPI_Datatype datatype, const MPIX_Bitmap members[], int tag,
+                     MPIR_Comm * comm, int flags, MPIR_Request ** request)
+{
+    int mpi_errno, sent;
+    operation_t *operation;
+    char *data;
+    MPI_Aint packed;
+
+    mpi_errno = check_members(members, comm);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = make_operation((void *) buf, count, datatype, comm, &operation, &data);
+    MPIR_ERR_CHECK(mpi_errno);
+    *request = operation->request;
+    if (operation->packed)
+        MPIR_Typerep_pack(buf, count, datatype, 0, operation->packed, operation->room, &packed);
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    sent = pm_mcast_send(groups[comm->context_id], data, operation->room, members, tag, flags & MPIX_MCAST_DELIVERED, operation);
+    if (sent == PM_FAILED)
+        mpi_errno = MPIDI_COMPOSITE_lost();
+    if (sent != PM_QUEUED)
+        end(operation);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    if (mpi_errno) {
+        MPIR_Request_free(*request);
+        *request = NULL;
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
+static int wait_and_free(MPIR_Request * request, MPI_Status * status)
+{
+    int mpi_errno = MPID_Wait(request, MPI_STATUS_IGNORE);
+
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = request->status.MPI_ERROR;
+    MPIR_Request_extract_status(request, status);
+    MPIR_Request_free(request);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIR_Mcast_impl(const void *buf, MPI_Count count, MPI_Datatype datatype, const MPIX_Bitmap members[], int tag,
+                    MPIR_Comm * comm)
+{
+    int mpi_errno, contiguous, sent;
+    MPI_Aint true_lb;
+    size_t size;
+    MPIR_Datatype *type ATTRIBUTE((unused));
+    MPIR_Request *request = NULL;
+
+    MPIDI_Datatype_get_info(count, datatype, contiguous, size, type, true_lb);
+    if (contiguous && size <= PM_SEND_NOW_LIMIT) {
+        /* Short: the engine keeps a copy if it cannot send it at once. */
+        mpi_errno = check_members(members, comm);
+        MPIR_ERR_CHECK(mpi_errno);
+        MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+        sent = pm_mcast_send(groups[comm->context_id], MPIR_get_contig_ptr(buf, true_lb), size, members, tag, 0, NULL);
+        MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+        return sent == PM_FAILED ? MPIDI_COMPOSITE_lost() : MPI_SUCCESS;
+    }
+    mpi_errno = MPIR_Imcast_impl(buf, count, datatype, members, tag, comm, 0, &request);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = wait_and_free(request, MPI_STATUS_IGNORE);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIR_Mcast_irecv_impl(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPIR_Comm * comm,
+                          MPIX_Bitmap members[], MPIR_Request ** request)
+{
+    int mpi_errno;
+    operation_t *operation;
+    char *data;
+
+    if (source == MPI_PROC_NULL) {
+        *request = MPIR_Request_create_complete(MPIR_REQUEST_KIND__COLL);
+        MPIR_Status_set_procnull(&(*request)->status);
+        return MPI_SUCCESS;
+    }
+    mpi_errno = make_operation(buf, count, datatype, comm, &operation, &data);
+    MPIR_ERR_CHECK(mpi_errno);
+    *request = operation->request;
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    pm_mcast_receive(groups[comm->context_id], data, operation->room, source == MPI_ANY_SOURCE ? PM_ANY : source,
+                     tag == MPI_ANY_TAG ? PM_ANY : tag, members, operation);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIR_Mcast_recv_impl(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPIR_Comm * comm,
+                         MPIX_Bitmap members[], MPI_Status * status)
+{
+    int mpi_errno;
+    MPIR_Request *request = NULL;
+
+    mpi_errno = MPIR_Mcast_irecv_impl(buf, count, datatype, source, tag, comm, members, &request);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = wait_and_free(request, status);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIR_Mcast_iprobe_impl(int source, int tag, MPIR_Comm * comm, int *flag, MPI_Status * status)
+{
+    int mpi_errno, found_source, found_tag;
+    size_t size;
+
+    if (source == MPI_PROC_NULL) {
+        MPIR_Status_set_procnull(status);
+        *flag = true;
+        return MPI_SUCCESS;
+    }
+    mpi_errno = MPID_Progress_test(NULL);
+    MPIR_ERR_CHECK(mpi_errno);
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    *flag = pm_mcast_probe(groups[comm->context_id], source == MPI_ANY_SOURCE ? PM_ANY : source,
+                           tag == MPI_ANY_TAG ? PM_ANY : tag, &found_source, &found_tag, &size);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    if (*flag && status != MPI_STATUS_IGNORE) {
+        status->MPI_SOURCE = found_source;
+        status->MPI_TAG = found_tag;
+        status->MPI_ERROR = MPI_SUCCESS;
+        MPIR_STATUS_SET_CANCEL_BIT(*status, FALSE);
+        MPIR_STATUS_SET_COUNT(*status, size);
+    }
+
+  fn_fail:
+    return mpi_errno;
+}

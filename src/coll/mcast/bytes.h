@@ -1,0 +1,88 @@
+// The bytes of a piece, for as long as somebody sends or reads them. A small count, under the engine's lock.
+//
+// They are in memory of our own, or in a block of shared memory that starts with the number of those who still read it: of ours,
+// or of a peer's. Whoever lends a block frees it when it finds that number at 0; nobody is told.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+namespace pm::coll {
+
+struct alignas(64) BlockHead {
+    std::atomic<std::uint32_t> readers;
+};
+static_assert(sizeof(BlockHead) == 64);
+
+inline std::byte *bytes_of(BlockHead *block)
+{
+    return reinterpret_cast<std::byte *>(block + 1);
+}
+
+class Bytes {
+  public:
+    Bytes() = default;
+    static Bytes make(std::size_t size)
+    {
+        Bytes bytes;
+        bytes.shared_ = new Shared{1, std::make_unique_for_overwrite<std::byte[]>(size), nullptr};
+        bytes.data_ = bytes.shared_->memory.get();
+        return bytes;
+    }
+    static Bytes copy(const void *data, std::size_t size)
+    {
+        Bytes bytes = make(size);
+        if (size != 0)
+            std::memcpy(bytes.data_, data, size);
+        return bytes;
+    }
+    // One of the block's readers is this one, and all copies of it.
+    static Bytes in_block(BlockHead *block)
+    {
+        Bytes bytes;
+        bytes.shared_ = new Shared{1, nullptr, block};
+        bytes.data_ = bytes_of(block);
+        return bytes;
+    }
+
+    Bytes(const Bytes &other) : shared_(other.shared_), data_(other.data_)
+    {
+        if (shared_ != nullptr)
+            shared_->holders++;
+    }
+    Bytes(Bytes &&other) noexcept : shared_(std::exchange(other.shared_, nullptr)), data_(std::exchange(other.data_, nullptr)) {}
+    Bytes &operator=(Bytes other) noexcept
+    {
+        std::swap(shared_, other.shared_);
+        std::swap(data_, other.data_);
+        return *this;
+    }
+    ~Bytes()
+    {
+        if (shared_ == nullptr || --shared_->holders > 0)
+            return;
+        // [M1] all of ours is read; pairs with [M2] in Engine::reclaim, which lets the block be written again.
+        if (shared_->block != nullptr)
+            shared_->block->readers.fetch_sub(1, std::memory_order_release);
+        delete shared_;
+    }
+
+    explicit operator bool() const { return shared_ != nullptr; }
+    std::byte *data() const { return data_; }
+    BlockHead *block() const { return shared_ == nullptr ? nullptr : shared_->block; }
+
+  private:
+    struct Shared {
+        std::uint32_t holders;
+        std::unique_ptr<std::byte[]> memory;
+        BlockHead *block;
+    };
+    Shared *shared_ = nullptr;
+    std::byte *data_ = nullptr;
+};
+
+}  // namespace pm::coll

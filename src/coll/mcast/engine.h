@@ -1,0 +1,113 @@
+// Multicast to sets of ranks: what a process does as master, as relay and as receiver. See README.md beside this file, and mcast.h
+// for what it promises. Under the caller's lock; knows no MPI, no device and no clock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "coll/mcast/bytes.h"
+#include "coll/mcast/mcast.h"
+#include "coll/mcast/schedule.h"
+#include "coll/mcast/wire.h"
+
+namespace pm::coll {
+
+// How messages leave: the composite device, or a test's. As the functions of core.h and heap.h.
+class Transport {
+  public:
+    virtual ~Transport() = default;
+    virtual std::size_t largest_header() = 0;
+    virtual int send(pm_peer *peer, const void *header, std::size_t header_size, const void *data, std::size_t size, void *cookie) = 0;
+    virtual bool send_now(pm_peer *peer, const void *header, std::size_t header_size, const void *data, std::size_t size) = 0;
+    virtual bool on_host(const pm_peer *peer) = 0;
+    virtual void *allocate_shared(std::size_t size) = 0;
+    virtual void free_shared(void *block) = 0;
+    // Where [address, address + size) of the peer's memory is here; nullptr when it cannot be seen.
+    virtual void *view(pm_peer *peer, std::uint64_t address, std::size_t size) = 0;
+    virtual int failed(const std::string &text) = 0;  // remembers it; PM_FAILED
+};
+
+struct Settings {
+    bool choose = true;
+    Algorithm algorithm = Algorithm::binomial;  // when not
+    Thresholds thresholds;
+    std::size_t shared_limit = 4096;
+    std::size_t piece = 128 * 1024;
+    std::uint32_t fanout = 32;
+    void (*sent)(void *cookie, const char *error) = nullptr;
+    void (*received)(void *cookie, int source, int tag, std::size_t size) = nullptr;
+    void (*failed)() = nullptr;
+};
+
+class Engine {
+  public:
+    Engine(const Settings &settings, Transport &transport);
+    ~Engine();
+    Engine(const Engine &) = delete;
+    Engine &operator=(const Engine &) = delete;
+
+    pm_group *open_group(const pm_group_setup &setup);
+    void close_group(pm_group *group);
+
+    int send(pm_group *group, const void *data, std::size_t size, const std::uint64_t *members, int tag, bool delivered, void *cookie);
+    void receive(pm_group *group, void *buffer, std::size_t room, int source, int tag, std::uint64_t *members, void *cookie);
+    bool probe(const pm_group *group, int source, int tag, int *found_source, int *found_tag, std::size_t *size) const;
+
+    void *arrived(const void *header, const void *piece, std::size_t piece_size, std::size_t total);
+    void more(void *cookie, const void *piece, std::size_t piece_size);
+    void *place(void *cookie);
+    void placed(void *cookie);
+    void taken(void *cookie);
+
+    // Blocks of shared memory that somebody may still be reading.
+    std::size_t lent();
+
+  private:
+    struct Posted;
+    struct Arrival;
+    struct Stream;
+    struct Outgoing;
+    struct Incoming;
+    struct Sending;
+    struct Parked;
+    struct Piece;
+    friend struct ::pm_group;
+
+    void on_message(const WireHeader &header, const List &list, const Piece &piece);
+    void on_ack(pm_group *group, const WireHeader &header);
+    std::shared_ptr<Arrival> arrival_of(pm_group *group, const WireHeader &header, const List &list);
+    void give_turns(pm_group *group, Stream *stream);
+    void match(pm_group *group, const std::shared_ptr<Arrival> &arrival);
+    void pass_on(pm_group *group, const Arrival &arrival, const WireHeader &header, const List &list, const Piece &piece);
+    void keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, const WireHeader &header, const List &list,
+              const Piece &piece);
+    void send_blocks(pm_group *group, Arrival *arrival, const WireHeader &header, const List &list);
+    void take(const std::shared_ptr<Arrival> &arrival, const WireHeader &header, const std::byte *data);
+    void complete(pm_group *group, const std::shared_ptr<Arrival> &arrival);
+    void deliver(const std::shared_ptr<Arrival> &arrival);
+    void acknowledge(pm_group *group, const std::shared_ptr<Arrival> &arrival);
+    void forget_if_done(pm_group *group, const Arrival &arrival);
+    void deliver_to_self(pm_group *group, const void *data, std::size_t size, const std::uint64_t *members, int tag);
+
+    BlockHead *lend(std::size_t size, std::uint32_t readers);
+    void reclaim();
+    bool transmit(pm_peer *peer, WireHeader header, const List &list, const Piece &piece, Outgoing *outgoing);
+    void settle(Outgoing *outgoing);
+
+    Settings settings_;
+    Transport &transport_;
+    std::unordered_map<std::uint16_t, std::unique_ptr<pm_group>> groups_;
+    std::unordered_map<std::uint16_t, std::deque<Parked>> parked_;  // of groups that are not open here yet
+    std::unordered_map<std::uint32_t, std::unique_ptr<Outgoing>> outgoing_;
+    std::uint32_t next_serial_ = 0;
+    std::vector<BlockHead *> lent_;
+};
+
+}  // namespace pm::coll

@@ -1,0 +1,115 @@
+#include "coll/mcast/mcast.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "coll/mcast/engine.h"
+#include "netmod/composite/heap.h"
+#include "netmod/composite/state.h"
+
+namespace {
+
+class Composite : public pm::coll::Transport {
+  public:
+    std::size_t largest_header() override { return pm_largest_header(); }
+    int send(pm_peer *peer, const void *header, std::size_t header_size, const void *data, std::size_t size, void *cookie) override
+    {
+        return pm_send(peer, PM_MCAST_TAG, header, header_size, data, size, cookie);
+    }
+    bool send_now(pm_peer *peer, const void *header, std::size_t header_size, const void *data, std::size_t size) override
+    {
+        return pm_send_now(peer, PM_MCAST_TAG, header, header_size, data, size) != 0;
+    }
+    bool on_host(const pm_peer *peer) override { return pm_on_host(peer) != 0; }
+    void *allocate_shared(std::size_t size) override { return pm_shared_alloc(size); }
+    void free_shared(void *block) override { pm_shared_free(block); }
+    void *view(pm_peer *peer, std::uint64_t address, std::size_t size) override { return pm_shared_view(peer, address, size); }
+    int failed(const std::string &text) override { return pm::failed({pm::Status::failed, text}); }
+};
+
+Composite composite;
+std::unique_ptr<pm::coll::Engine> engine;
+
+}  // namespace
+
+extern "C" {
+
+int pm_mcast_open(const pm_mcast_setup *setup)
+{
+    pm::coll::Settings settings;
+    if (std::string_view(setup->algorithm) != "auto") {
+        pm::Result<pm::coll::Algorithm> algorithm = pm::coll::parse_algorithm(setup->algorithm);
+        if (!algorithm.ok())
+            return pm::failed(algorithm.error());
+        settings.choose = false;
+        settings.algorithm = algorithm.value();
+    }
+    settings.thresholds = {setup->tree_limit, setup->doubling_limit, setup->chain_limit};
+    settings.shared_limit = setup->shared_limit;
+    settings.piece = std::min<std::size_t>(setup->piece, PM_SHARED_LIMIT - sizeof(pm::coll::BlockHead));
+    settings.fanout = static_cast<std::uint32_t>(setup->fanout);
+    settings.sent = setup->sent;
+    settings.received = setup->received;
+    settings.failed = setup->failed;
+    engine = std::make_unique<pm::coll::Engine>(settings, composite);
+    return PM_OK;
+}
+
+void pm_mcast_close(void)
+{
+    engine.reset();
+}
+
+pm_group *pm_group_open(const pm_group_setup *setup)
+{
+    return engine->open_group(*setup);
+}
+
+void pm_group_close(pm_group *group)
+{
+    if (engine != nullptr)
+        engine->close_group(group);
+}
+
+int pm_mcast_send(pm_group *group, const void *data, size_t size, const uint64_t *members, int tag, int delivered, void *cookie)
+{
+    return engine->send(group, data, size, members, tag, delivered != 0, cookie);
+}
+
+void pm_mcast_receive(pm_group *group, void *buffer, size_t room, int source, int tag, uint64_t *members, void *cookie)
+{
+    engine->receive(group, buffer, room, source, tag, members, cookie);
+}
+
+int pm_mcast_probe(pm_group *group, int source, int tag, int *found_source, int *found_tag, size_t *size)
+{
+    return engine->probe(group, source, tag, found_source, found_tag, size);
+}
+
+void *pm_mcast_arrived(void *header, void *piece, size_t piece_size, size_t total)
+{
+    return engine->arrived(header, piece, piece_size, total);
+}
+
+void pm_mcast_more(void *cookie, void *piece, size_t piece_size)
+{
+    engine->more(cookie, piece, piece_size);
+}
+
+void *pm_mcast_place(void *cookie)
+{
+    return engine->place(cookie);
+}
+
+void pm_mcast_placed(void *cookie)
+{
+    engine->placed(cookie);
+}
+
+void pm_mcast_taken(void *cookie)
+{
+    engine->taken(cookie);
+}
+
+}  // extern "C"

@@ -1,0 +1,74 @@
+/* Multicast to sets of ranks as MPICH's C code sees it. Called under the caller's lock, as the functions of core.h.
+ *
+ * A group is a communicator: ranks, of which each may send to any set of them. What one master sends to sets that a rank is in
+ * arrives at that rank in the order it was sent. The engine passes on what it receives whenever the device is polled, received
+ * by the user or not. */
+#ifndef PM_MCAST_H_INCLUDED
+#define PM_MCAST_H_INCLUDED
+
+#include "netmod/composite/core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The tag of the engine's messages, and how its cookies are told from those of others, which are aligned pointers. */
+#define PM_MCAST_TAG 255
+#define PM_MCAST_IS_OURS(cookie) ((uintptr_t) (cookie) & 1)
+
+#define PM_ANY (-1)
+
+typedef struct pm_mcast_setup {
+    const char *algorithm;      /* auto or one of schedule.h */
+    size_t tree_limit;          /* larger ones are cut into blocks for the members to exchange */
+    size_t doubling_limit;
+    size_t chain_limit;
+    size_t shared_limit;        /* smaller ones are sent instead of written into shared memory */
+    size_t piece;               /* the largest part that is passed on by itself */
+    int fanout;                 /* how many a member tells on its host */
+
+    /* A multicast has left (of a delivered one: has arrived everywhere); `error` is a sentence or NULL. */
+    void (*sent)(void *cookie, const char *error);
+    /* A posted receive has ended. `size` may be larger than its room. */
+    void (*received)(void *cookie, int source, int tag, size_t size);
+    /* Something went wrong that the caller of no function can be told: pm_error_text() says what. */
+    void (*failed)(void);
+} pm_mcast_setup;
+
+/* PM_FAILED: a setting has no meaning. */
+int pm_mcast_open(const pm_mcast_setup *setup);
+void pm_mcast_close(void);
+
+typedef struct pm_group pm_group;
+/* `id` is the same for all of its ranks. `host` numbers the hosts the same way at all of them; NULL when that is not known. */
+typedef struct pm_group_setup {
+    uint16_t id;
+    int size;
+    int rank;
+    void *context;
+    pm_peer *(*peer)(void *context, int rank);
+    int (*host)(void *context, int rank);
+} pm_group_setup;
+pm_group *pm_group_open(const pm_group_setup *setup);
+void pm_group_close(pm_group *group);
+
+/* PM_OK: the data may be reused. PM_QUEUED: it must stay until sent(cookie). `members` has a bit for each rank. */
+int pm_mcast_send(pm_group *group, const void *data, size_t size, const uint64_t *members, int tag, int delivered, void *cookie);
+
+/* Ends in received(cookie), perhaps before it returns. `members` is filled then, if not NULL. */
+void pm_mcast_receive(pm_group *group, void *buffer, size_t room, int source, int tag, uint64_t *members, void *cookie);
+
+/* 1 and what it is when such a receive would find something. */
+int pm_mcast_probe(pm_group *group, int source, int tag, int *found_source, int *found_tag, size_t *size);
+
+/* Where messages with PM_MCAST_TAG arrive; as the upcalls of setup.h. */
+void *pm_mcast_arrived(void *header, void *piece, size_t piece_size, size_t total);
+void pm_mcast_more(void *cookie, void *piece, size_t piece_size);
+void *pm_mcast_place(void *cookie);
+void pm_mcast_placed(void *cookie);
+void pm_mcast_taken(void *cookie);      /* a queued message has been accepted */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

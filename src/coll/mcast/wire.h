@@ -1,0 +1,66 @@
+// What engines send each other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "coll/mcast/schedule.h"
+
+namespace pm::coll {
+
+// Followed by the list: the words of the bitmap, then the order of each member but the master, by index. A short list is part of
+// the message's header, a long one (in_payload) comes first in its payload. Then the bytes of the piece.
+//
+// Everything a member needs is in every message: it does not matter which one comes first, and who is passed a piece on gets
+// the message as it came.
+struct WireHeader {
+    enum class Kind : std::uint8_t {
+        piece,
+        ack,  // the sender and all below it have everything
+    };
+    enum Flag : std::uint8_t {
+        shared = 1,      // no bytes: they are in the memory of `owner`, at `address`
+        delivered = 2,   // the master wants to know
+        by_host = 4,     // hosts count for the layout
+        in_payload = 8,  // the list
+    };
+
+    std::uint16_t group = 0;
+    Kind kind = Kind::piece;
+    Algorithm algorithm = Algorithm::binomial;
+    std::uint8_t flags = 0;
+    std::uint8_t unused = 0;
+    std::uint16_t order = 0;  // ack: of the member it goes to
+    std::int32_t master = 0;
+    std::int32_t tag = 0;
+    std::uint32_t serial = 0;  // the master's number of it
+    std::uint32_t fanout = 0;
+    std::uint64_t size = 0;  // of the multicast
+    std::uint64_t offset = 0;
+    std::uint32_t length = 0;
+    std::int32_t owner = 0;
+    std::uint64_t address = 0;
+    std::uint32_t words = 0;
+    std::uint32_t members = 0;  // but the master
+};
+static_assert(sizeof(WireHeader) == 64);
+
+inline std::size_t list_size(const WireHeader &header)
+{
+    return header.words * sizeof(std::uint64_t) + (header.members * sizeof(std::uint16_t) + 7) / 8 * 8;
+}
+
+// A view of the list, which is aligned.
+struct List {
+    std::span<const std::uint64_t> words;
+    std::span<const std::uint16_t> orders;
+};
+
+inline List list_at(const WireHeader &header, const void *place)
+{
+    auto words = static_cast<const std::uint64_t *>(place);
+    return {{words, header.words}, {reinterpret_cast<const std::uint16_t *>(words + header.words), header.members}};
+}
+
+}  // namespace pm::coll
