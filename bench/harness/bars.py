@@ -2,7 +2,8 @@
 
 from dataclasses import asdict, dataclass
 
-from .plan import ALL_OPEN, ALONE, COC_RANKS, COLLECTIVES, COMPOSITE, CROWD, LARGE, OPEN, loss_variant
+from .plan import (ALL_OPEN, ALONE, COC_RANKS, COLLECTIVES, COMPOSITE, CROWD, LARGE, MCAST_HOST_RANKS, MCAST_MANY, MCAST_MIDDLE,
+                   MCAST_SHORT, MCAST_SIZES, OPEN, loss_variant, mcast_members)
 from .text import number, size_text
 
 COLLECTIVE_SIZES = {"barrier": 0, "allreduce": 8, "bcast": 65536, "alltoall": 4096}
@@ -50,6 +51,54 @@ def _ratio_bar(summary, what, against, rule, holds, key, other, other_key=None):
     if summary.keys(key[0]) and summary.value("ours", key) is None:
         bar.verdict = "missed"      # the program ran, and none of the MPIs has this result
     return bar
+
+
+def _worst_bar(summary, what, against, rule, holds, worst, pairs, command):
+    """Ours against itself, `pairs` of keys, all of the same program and ranks: the worst of the ratios counts, and none may be
+    missing if there are others."""
+    bar = Bar(what, against, rule, command)
+    ratios = {pair: summary.ratio("ours", "ours", *pair) for pair in pairs}
+    there = {pair: ratio for pair, ratio in ratios.items() if ratio is not None}
+    if there:
+        key, other_key = worst(there, key=there.get)
+        variant = key[1].split(", ", 1)[1]
+        bar.what += f", at {size_text(key[2])}" + (f" ({variant})" if variant not in what else "")
+        _judge(summary, bar, key, there[key, other_key], summary.ratio_range("ours", "ours", key, other_key), holds)
+    program, _, _, ranks = pairs[0][0]
+    if len(there) < len(pairs) and any(key[3] == ranks for key in summary.keys(program)):
+        bar.verdict = "missed"
+    return bar
+
+
+def _mcast_bars(summary):
+    bars = []
+    places = [("mcast", ranks, f"{ranks} ranks") for ranks in CROWDED_RANKS]
+    for program, ranks, where in [*places, ("net_mcast", MCAST_HOST_RANKS, f"{MCAST_HOST_RANKS} ranks on 4 hosts")]:
+        command = "bench/run --only " + (f"mcast --ranks {ranks}" if program == "mcast" else program)
+
+        def pairs(above, below, sizes):
+            return [tuple((program, f"{way}, {variant}", size, ranks) for way in (above, below))
+                    for size in sizes for variant in mcast_members(ranks)]
+
+        bars += [
+            _worst_bar(summary, f"create, bcast and free/multicast, up to 8 KB, {where}", "ours, a new communicator", ">= 10",
+                       lambda ratio: ratio >= 10, min, pairs("create", "mcast", MCAST_SHORT), command),
+            _worst_bar(summary, f"create, bcast and free/multicast, {where}", "ours, a new communicator", ">= 3",
+                       lambda ratio: ratio >= 3, min, pairs("create", "mcast", (MCAST_MIDDLE,)), command),
+            _worst_bar(summary, f"multicast/bcast, 8 B to 8 MB, {where}", "ours, a ready communicator", "<= 1.1",
+                       lambda ratio: ratio <= 1.1, max, pairs("mcast", "bcast", MCAST_SIZES), command),
+        ]
+        for metric, what in (("idle_messages", "messages"), ("idle_wakeups", "wake-ups more than without")):
+            key = (program, metric, 1024, ranks)
+            bar = Bar(f"not a member during 1000 multicasts, {where}: {what}", "none", "<= 0", command)
+            bars.append(_judge(summary, bar, key, summary.value("ours", key), summary.range("ours", key),
+                               lambda count: count <= 0))
+    most = MCAST_MANY - 1
+    bars.append(_worst_bar(summary, f"the master's time in MPIX_Mcast: {most} members/2 members", "ours, 2 members", "<= 1.1",
+                           lambda ratio: ratio <= 1.1, max,
+                           [tuple(("mcast", f"master, {members} members", size, MCAST_MANY) for members in (most, 2))
+                            for size in (8, 1024)], "bench/run --only mcast"))
+    return bars
 
 
 def _network_bars(summary):
@@ -118,7 +167,7 @@ def judge(summary):
     key = ("idle", "recv", 0, 2)
     bars.append(_judge(summary, Bar("rank blocked in MPI_Recv: % of a core", "one core", "< 2", "bench/run --only idle"), key,
                        summary.value("ours", key), summary.range("ours", key), lambda percent: percent < 2))
-    return bars + _network_bars(summary) + _composite_bars(summary)
+    return bars + _network_bars(summary) + _composite_bars(summary) + _mcast_bars(summary)
 
 
 def as_json(bars):

@@ -7,9 +7,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PAIR_PROGRAMS = ("pingpong", "anysource", "rate", "bibw", "put")
 UDP_PROGRAMS = ("net_limits", "net_pingpong", "net_alltoone", "net_loss", "net_recovery", "net_sockets", "net_sor", "net_othello")
 COC_PROGRAMS = ("net_jacobi", "net_alltoall")       # on a cluster of clusters
-NETWORK_PROGRAMS = UDP_PROGRAMS + ("net_ucx", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
-PROGRAMS = ("limits",) + PAIR_PROGRAMS + ("threads", "coll", "init", "idle") + NETWORK_PROGRAMS
-GROUPS = {"network": NETWORK_PROGRAMS, "coc": COC_PROGRAMS,
+NETWORK_PROGRAMS = UDP_PROGRAMS + ("net_mcast", "net_ucx", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
+PROGRAMS = ("limits",) + PAIR_PROGRAMS + ("threads", "coll", "mcast", "init", "idle") + NETWORK_PROGRAMS
+GROUPS = {"network": NETWORK_PROGRAMS, "coc": COC_PROGRAMS, "mcast": ("mcast", "net_mcast"),
           "composite": ("net_ucx", "anysource", "net_anysource", "net_all_open", "net_init", *COC_PROGRAMS, "threads")}
 # The others are named like their program.
 EXECUTABLES = {"net_loss": "pingpong", "net_recovery": "pingpong", "net_ucx": "pingpong", "net_all_open": "pingpong",
@@ -67,6 +67,14 @@ COC_WAYS = {
 COC_WAIT = _settings(wait="sleep")
 COC_SIZES = (1024, 65536)           # of the all-to-all, for each pair
 
+# Of the multicast: 8 B to 8 MB. At some sizes the others run, too; with more ranks than cores they take long.
+MCAST_SHORT = tuple(8 << i for i in range(0, 11, 2))                # up to 8 KB
+MCAST_MIDDLE = 80 << 10
+MCAST_SIZES = MCAST_SHORT + (16384, 32768, MCAST_MIDDLE) + tuple(131072 << i for i in range(7))
+MCAST_COMPARED = (8, 8192, MCAST_MIDDLE, 8 << 20)
+MCAST_HOST_RANKS = 8                # on four hosts
+MCAST_MANY = 65                     # a master and 64 workers
+
 
 @dataclass(frozen=True)
 class Job:
@@ -97,6 +105,31 @@ def loss_variant(percent, recovery=""):
 
 def coc_variant(wires, way):
     return f"{wires}, {way}"
+
+
+def mcast_members(ranks):
+    """How many workers are members, by the name of the variant: about half of them, and all."""
+    workers = ranks - 1
+    return {f"{members} of {workers} workers": members for members in ((workers + 1) // 2, workers)}
+
+
+def _mcast_jobs(program, all_ranks, long_time):
+    """The ways against each other; the master's own time; workers that are no members."""
+    # Of the hosts each takes all cores for its own, see COC_WAIT.
+    place = dict(cluster=HOSTS, hosts=("a", "b", "c", "d"), environment=COC_WAIT) if program == "net_mcast" else {}
+    jobs = []
+    for ranks in all_ranks:
+        for variant, members in mcast_members(ranks).items():
+            arguments = long_time + ("--operation", "all", "--members", str(members), "--sizes")
+            others_too = members < ranks - 1
+            swept = [size for size in MCAST_SIZES if not (others_too and size in MCAST_COMPARED)]
+            jobs.append(Job(program, ranks, arguments + (",".join(map(str, swept)),), ours_only=True, variant=variant, **place))
+            if others_too:
+                jobs.append(Job(program, ranks, arguments + (",".join(map(str, MCAST_COMPARED)),), variant=variant, **place))
+        jobs.append(Job(program, ranks, ("--operation", "idle", "--duration", "0.8"), ours_only=True, **place))
+    if program == "mcast":
+        jobs.append(Job(program, MCAST_MANY, long_time + ("--operation", "master"), ours_only=True))
+    return jobs
 
 
 def _composite_jobs(program, time, long_time):
@@ -162,6 +195,9 @@ def plan(only, ranks, cores, quick):
         elif program == "coll":
             jobs += [Job(program, count, (long_time if count > cores else time) + ("--operation", operation))
                      for count in ranks for operation in COLLECTIVES]
+        elif program in GROUPS["mcast"]:
+            on_ranks = [count for count in ranks if count > 2] if program == "mcast" else [MCAST_HOST_RANKS]
+            jobs += _mcast_jobs(program, on_ranks, long_time)
         elif program == "init":
             jobs += [Job(program, count) for count in ranks]
         elif program == "idle":

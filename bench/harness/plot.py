@@ -4,12 +4,16 @@ can be read without colour too."""
 import math
 from xml.sax.saxutils import escape
 
-from .plan import COC_HOSTS, COC_RANKS, COC_WAYS, COC_WIRES, COMPOSITE, UDP_ALONE, UDP_BETWEEN, coc_variant
+from .plan import COC_HOSTS, COC_RANKS, COC_WAYS, COC_WIRES, COMPOSITE, UDP_ALONE, UDP_BETWEEN, coc_variant, mcast_members
 from .text import quantity, size_text
 
 COLOURS = {"ours": "#0072b2", "mpich": "#d55e00", "openmpi": "#009e73",
-           COMPOSITE: "#0072b2", UDP_BETWEEN: "#e69f00", UDP_ALONE: "#d55e00"}
-MARKERS = {"ours": "circle", "mpich": "square", "openmpi": "triangle"}
+           COMPOSITE: "#0072b2", UDP_BETWEEN: "#e69f00", UDP_ALONE: "#d55e00",
+           "mcast": "#0072b2", "bcast": "#009e73", "create": "#d55e00", "send": "#e69f00"}
+MARKERS = {"ours": "circle", "mpich": "square", "openmpi": "triangle",
+           "mcast": "circle", "bcast": "square", "create": "triangle", "send": "diamond"}
+FOREMOST = ("ours", "mcast")
+WAYS = {"mcast": "MPIX_Mcast", "bcast": "MPI_Bcast, ready communicator", "create": "create, bcast, free", "send": "MPI_Send to each"}
 INK, FAINT, GRID, LIMIT = "#222222", "#666666", "#e4e4e4", "#8a8a8a"
 
 
@@ -44,6 +48,9 @@ class Drawing:
             self.add(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" {style}/>')
         elif shape == "square":
             self.add(f'<rect x="{x - radius:.1f}" y="{y - radius:.1f}" width="{2 * radius}" height="{2 * radius}" {style}/>')
+        elif shape == "diamond":
+            r = radius * 1.3
+            self.add(f'<polygon points="{x:.1f},{y - r:.1f} {x + r:.1f},{y:.1f} {x:.1f},{y + r:.1f} {x - r:.1f},{y:.1f}" {style}/>')
         else:
             r = radius * 1.25
             self.add(f'<polygon points="{x:.1f},{y - r:.1f} {x + r:.1f},{y + r * 0.8:.1f} {x - r:.1f},{y + r * 0.8:.1f}" '
@@ -144,7 +151,7 @@ def by_size(title, subtitle, axis, series, limits):
         for (size, value), (next_size, next_value) in zip(points, points[1:]):
             drawing.line(x_of(size), y_of(value), x_of(next_size), y_of(next_value), LIMIT, 1.4, "5 4")
     for mpi, (_, points) in reversed(series.items()):       # the first is drawn last, on top
-        drawing.path([(x_of(size), y_of(value)) for size, value in points], COLOURS[mpi], 2.6 if mpi == "ours" else 1.8)
+        drawing.path([(x_of(size), y_of(value)) for size, value in points], COLOURS[mpi], 2.6 if mpi in FOREMOST else 1.8)
         for size, value in points:
             drawing.marker(x_of(size), y_of(value), MARKERS[mpi], COLOURS[mpi])
     return drawing.finish()
@@ -247,6 +254,15 @@ def all_plots(summary, mpis, machine, repetitions):
     if groups:
         plots["collectives.svg"] = panels("Collectives, time per operation (lower is better, logarithmic)", setting,
                                           "time per operation", names, groups)
+    for bench, where in (("mcast", ""), ("net_mcast", " on 4 hosts")):
+        ranks = max((key[3] for key in summary.keys(bench) if key[1].startswith("mcast, ")), default=0)
+        variant = next(iter(mcast_members(ranks)), "") if ranks else ""
+        ways = {way: (title, sorted((key[2], summary.value("ours", key)) for key in summary.keys(bench, f"{way}, {variant}")
+                                    if key[3] == ranks and summary.value("ours", key))) for way, title in WAYS.items()}
+        ways = {way: found for way, found in ways.items() if found[1]}
+        if "mcast" in ways:
+            plots[f"{bench}.svg"] = by_size(f"One to {variant}, {ranks} ranks{where} (lower is better)", setting,
+                                            "microseconds until the sender knows", ways, [])
     groups = []
     for wires in COC_WIRES:
         inside = []

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from . import bars as bars_module
 from .measure import DISTURBED
-from .plan import (ALONE, APPLICATION_RANKS, APPLICATION_SIZES, COC_RANKS, COMPOSITE, CROWD, LARGE, OPEN, RECOVERIES, coc_variant,
-                   loss_variant)
+from .plan import (ALONE, APPLICATION_RANKS, APPLICATION_SIZES, COC_RANKS, COMPOSITE, CROWD, LARGE, MCAST_COMPARED, MCAST_MANY, OPEN,
+                   RECOVERIES, coc_variant, loss_variant)
 from .text import markdown_table, number, plain_table, quantity, size_text
 
 INIT_NAMES = {"init": "MPI_Init", "init_last": "MPI_Init from the last call on", "job": "whole job",
@@ -24,6 +24,7 @@ class Section:
     order: object = None    # sorts the keys; None: as measured
     between_hosts: bool = False
     baseline: tuple = ()    # a name, and a function from a key to the key it is also compared with
+    columns: object = None  # ratios of its own: a function of summary and MPIs; None: ours against the peers
 
 
 def _size(key):
@@ -59,6 +60,45 @@ def _alone(key):
 
 def _composite(key):
     return _with_variant(key, coc_variant(_variant(key).split(", ")[0], COMPOSITE))
+
+
+IDLE_NAMES = {"idle_messages": "messages", "idle_wakeups": "wake-ups, more than without", "idle_wakeups_at_rest": "wake-ups without"}
+OTHER_WAYS = ("bcast", "create", "send")
+
+
+def _other_ways(suffix):
+    """Ratios of the other ways to our multicast; of the peers, which have none, those with a ready communicator."""
+    def columns(summary, mpis):
+        def ratio(mpi, way):
+            return lambda key: summary.ratio(mpi, "ours", (key[0], key[1].replace(f"mcast{suffix}", way + suffix), *key[2:]), key)
+        return ([(f"{way}/mcast", ratio("ours", way)) for way in OTHER_WAYS]
+                + [(f"{mpi.name} bcast/mcast", ratio(mpi.name, "bcast")) for mpi in mpis if mpi.name != "ours"])
+    return columns
+
+
+def _no_ratios(summary, mpis):
+    """Only ours can do it."""
+    return []
+
+
+def _mcast_sections(program, name, hosts_note):
+    def section(title, suffix, note):
+        return Section(f"{name}: {title}", program,
+                       lambda key: key[1].startswith(f"mcast{suffix}, ") and key[2] in (*MCAST_COMPARED, 1 << 20),
+                       lambda key: f"{size_text(key[2])}, {_variant(key)}", note,
+                       lambda key: (key[3], int(_variant(key).split()[0]), key[2]), columns=_other_ways(suffix))
+    return [
+        section("until the master knows that all have it", "", "Rank 0 sends to some of its workers: by MPIX_Mcast to a bitmap "
+                "(`mcast`), MPI_Bcast on a communicator made before (`bcast`), MPI_Comm_create_group, MPI_Bcast and MPI_Comm_free "
+                "(`create`), one MPI_Send after the other (`send`). Mean of up to 100 runs without the top and bottom 10 %. A "
+                f"ratio above 1 says that `mcast` is faster; the peers have none and are compared with ours.{hosts_note} In this "
+                "time are the messages by which each member says that it has the data; they are the same for all ways."),
+        section("until the last member has it", "_arrived", "The same runs, by the clock that all ranks of a machine share."),
+        section("until the master's call returns", "_call", "The same runs: how long the master is kept."),
+        Section(f"{name}: workers that are no members", program, lambda key: key[1] in IDLE_NAMES,
+                lambda key: f"{IDLE_NAMES[key[1]]}, {_ranks(key)}", "During 1000 multicasts of 1 KB to others, "
+                "blocked in MPI_Recv: messages sent and received, and how often the process woke up; the most of any such worker.", columns=_no_ratios),
+    ]
 
 
 def _ranks(key):
@@ -99,6 +139,8 @@ NETWORK_SECTIONS = [
             f"Time of `examples/othello.c` to depth {APPLICATION_SIZES['othello']}: rank 0 hands out positions, so 2 ranks are not "
             "faster than one.",
             baseline=("one rank", _on_ranks(1))),
+    *_mcast_sections("net_mcast", "Multicast between hosts", " Two ranks on each of four hosts; those that wait do not poll "
+                     "(`MPIR_CVAR_CH4_COMPOSITE_WAIT=sleep`), since all hosts share the same cores."),
     Section("Between hosts over UCX: one-way time", "net_ucx", lambda key: key[1] == "latency", _size,
             "One rank on each of two hosts, both MPIs with the same UCX, transport and interface (`UCX_TLS=tcp,self`, "
             "`UCX_NET_DEVICES=lan`)."),
@@ -147,6 +189,10 @@ SECTIONS = [
             lambda key: f"{key[1]}{' ' + size_text(key[2]) if key[2] else ''}, {key[3]} ranks",
             "Time per operation, of the slowest rank. The root of the broadcast moves; 4 KB of the all-to-all is what each "
             "pair exchanges."),
+    *_mcast_sections("mcast", "Multicast", ""),
+    Section("Multicast: the master's own time", "mcast", lambda key: key[3] == MCAST_MANY,
+            lambda key: f"{size_text(key[2])}, {_variant(key)}", f"Time of a call of MPIX_Mcast with {MCAST_MANY} ranks, by the number "
+            "of members.", columns=_no_ratios, baseline=("2 members", lambda key: _with_variant(key, "2 members"))),
     Section("Start and memory", "init", lambda key: True, lambda key: f"{INIT_NAMES.get(key[1], key[1])}, {key[3]} ranks",
             "MPI_Init in the slowest rank; the whole job is mpiexec from start to end; memory is the mean over the ranks.",
             lambda key: (key[3], list(INIT_NAMES).index(key[1]))),
@@ -172,9 +218,11 @@ def _section_rows(summary, mpis, section):
     keys = [key for key in summary.keys(section.program) if section.wanted(key)]
     if section.order:
         keys.sort(key=section.order)
-    if section.between_hosts:
+    columns = section.columns(summary, mpis) if section.columns else None
+    if section.between_hosts or columns is not None:
         mpis = [mpi for mpi in mpis if any(summary.value(mpi.name, key) is not None for key in keys)]
-    columns = _columns(summary, mpis)
+    if columns is None:
+        columns = _columns(summary, mpis)
     if section.baseline:
         name, baseline_of = section.baseline
         columns += [(f"{mpi.name}/{name}", lambda key, mpi=mpi: summary.ratio(mpi.name, mpi.name, key, baseline_of(key)))
@@ -191,6 +239,8 @@ def _section_rows(summary, mpis, section):
 PLOTS = (("One-way time", "latency"), ("Bandwidth", "bandwidth"), ("Collectives", "collectives"),
          ("Between hosts: one-way time", "net_latency"), ("Between hosts: bandwidth", "net_bandwidth"),
          ("Between hosts over UCX: one-way time", "ucx_latency"), ("Between hosts over UCX: bandwidth", "ucx_bandwidth"),
+         ("Multicast: until the master knows that all have it", "mcast"),
+         ("Multicast between hosts: until the master knows that all have it", "net_mcast"),
          ("A cluster of clusters: Jacobi", "coc"))
 CALL = 44 * 1448        # bytes that a raw UDP stream gives the kernel at once
 

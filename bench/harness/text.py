@@ -37,7 +37,7 @@ def quantity(value, unit):
         return f"{number(value / 1e6)} M/s"
     if unit == "KiB":
         return f"{number(value / 1024)} MiB"
-    if unit == "sockets":
+    if unit in ("sockets", "messages", "wake-ups"):
         return f"{value:.0f}"
     return f"{number(value)} {unit}"
 

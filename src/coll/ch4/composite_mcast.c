@@ -4,85 +4,6 @@
 #include "composite_coll_life.h"
 #include "coll/mcast/mcast.h"
 
-/*
-=== BEGIN_MPI_T_CVAR_INFO_BLOCK ===
-
-cvars:
-    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_ALGORITHM
-      category    : CH4_COMPOSITE
-      type        : string
-      default     : auto
-      class       : none
-      verbosity   : MPI_T_VERBOSITY_USER_BASIC
-      scope       : MPI_T_SCOPE_LOCAL
-      description : >-
-        How hosts pass a multicast on to each other: binomial, scatter_doubling, scatter_ring, chain; auto chooses by size. The
-        master's setting counts.
-
-    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_TREE_LIMIT
-      category    : CH4_COMPOSITE
-      type        : int
-      default     : 8192
-      class       : none
-      verbosity   : MPI_T_VERBOSITY_USER_BASIC
-      scope       : MPI_T_SCOPE_LOCAL
-      description : >-
-        A multicast of at most so many bytes goes from host to host by a binomial tree.
-
-    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_DOUBLING_LIMIT
-      category    : CH4_COMPOSITE
-      type        : int
-      default     : 8192
-      class       : none
-      verbosity   : MPI_T_VERBOSITY_USER_BASIC
-      scope       : MPI_T_SCOPE_LOCAL
-      description : >-
-        A larger one of at most so many bytes is scattered over the hosts, which exchange their blocks by recursive doubling.
-
-    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_CHAIN_LIMIT
-      category    : CH4_COMPOSITE
-      type        : int
-      default     : 8192
-      class       : none
-      verbosity   : MPI_T_VERBOSITY_USER_BASIC
-      scope       : MPI_T_SCOPE_LOCAL
-      description : >-
-        A larger one of at most so many bytes is scattered, and the blocks go around a ring. What is still larger goes along a
-        chain of hosts, in pieces.
-
-    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_SHARED_LIMIT
-      category    : CH4_COMPOSITE
-      type        : int
-      default     : 4096
-      class       : none
-      verbosity   : MPI_T_VERBOSITY_USER_BASIC
-      scope       : MPI_T_SCOPE_LOCAL
-      description : >-
-        Within a host a multicast of at least so many bytes is written into shared memory once and read by every member.
-
-    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_PIECE
-      category    : CH4_COMPOSITE
-      type        : int
-      default     : 131072
-      class       : none
-      verbosity   : MPI_T_VERBOSITY_USER_BASIC
-      scope       : MPI_T_SCOPE_LOCAL
-      description : >-
-        The largest part of a multicast that is passed on by itself, in bytes.
-
-    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_FANOUT
-      category    : CH4_COMPOSITE
-      type        : int
-      default     : 32
-      class       : none
-      verbosity   : MPI_T_VERBOSITY_USER_BASIC
-      scope       : MPI_T_SCOPE_LOCAL
-      description : >-
-        How many members of its host one member tells of a multicast.
-
-=== END_MPI_T_CVAR_INFO_BLOCK ===
-*/
-
 static pm_group *groups[1 << (8 * sizeof(MPIR_Context_id_t))];
 
 static pm_peer *peer_of(void *context, int rank)
@@ -200,6 +121,11 @@ void MPIDI_COMPOSITE_mcast_comm_free(MPIR_Comm * comm)
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }
 
+void MPIDI_COMPOSITE_mcast_finalize(void)
+{
+    pm_mcast_close();
+}
+
 static int check_members(const MPIX_Bitmap * members, MPIR_Comm * comm)
 {
     int mpi_errno = MPI_SUCCESS;
@@ -218,8 +144,8 @@ static int check_members(const MPIX_Bitmap * members, MPIR_Comm * comm)
 }
 
 /* A request and what belongs to it; a buffer that is not contiguous gets a contiguous one beside it. */
-static int make_operation(void *buffer, MPI_Aint count, MPI_Datatype datatype, MPIR_Comm * comm, operation_t ** made,
-                          char **data)
+static int make_operation(MPIR_Request_kind_t kind, void *buffer, MPI_Aint count, MPI_Datatype datatype, MPIR_Comm * comm,
+                          operation_t ** made, char **data)
 {
     int mpi_errno = MPI_SUCCESS;
     int contiguous;
@@ -241,8 +167,9 @@ static int make_operation(void *buffer, MPI_Aint count, MPI_Datatype datatype, M
     operation->count = count;
     operation->datatype = datatype;
     operation->room = size;
-    operation->request = MPIR_Request_create(MPIR_REQUEST_KIND__COLL);
+    operation->request = MPIR_Request_create(kind);
     MPIR_ERR_CHKANDJUMP(operation->request == NULL, mpi_errno, MPIX_ERR_NOREQ, "**nomemreq");
+    MPIR_Request_add_ref(operation->request);   /* given back when it is complete */
     operation->request->comm = comm;
     MPIR_Comm_add_ref(comm);
     MPIR_Datatype_add_ref_if_not_builtin(datatype);
@@ -266,7 +193,7 @@ int MPIR_Imcast_impl(const void *buf, MPI_Count count, MPI_Datatype datatype, co
 
     mpi_errno = check_members(members, comm);
     MPIR_ERR_CHECK(mpi_errno);
-    mpi_errno = make_operation((void *) buf, count, datatype, comm, &operation, &data);
+    mpi_errno = make_operation(MPIR_REQUEST_KIND__SEND, (void *) buf, count, datatype, comm, &operation, &data);
     MPIR_ERR_CHECK(mpi_errno);
     *request = operation->request;
     if (operation->packed)
@@ -339,7 +266,8 @@ int MPIR_Mcast_irecv_impl(void *buf, MPI_Count count, MPI_Datatype datatype, int
         MPIR_Status_set_procnull(&(*request)->status);
         return MPI_SUCCESS;
     }
-    mpi_errno = make_operation(buf, count, datatype, comm, &operation, &data);
+    /* Not a RECV: MPI_Cancel would look for it among those of MPICH. */
+    mpi_errno = make_operation(MPIR_REQUEST_KIND__COLL, buf, count, datatype, comm, &operation, &data);
     MPIR_ERR_CHECK(mpi_errno);
     *request = operation->request;
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);

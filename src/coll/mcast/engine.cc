@@ -1,7 +1,7 @@
 #include "coll/mcast/engine.h"
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cstring>
 #include <new>
 #include <span>
@@ -12,6 +12,8 @@
 namespace pm::coll {
 namespace {
 
+// For so long a master waits for acknowledgements without looking.
+constexpr std::chrono::seconds patience{2};
 constexpr std::size_t header_room = 1024;  // no larger header is made, whatever a device takes
 
 void *as_cookie(void *pointer)
@@ -52,10 +54,10 @@ struct Engine::Posted {
 struct Engine::Arrival {
     int master = 0, tag = 0;
     std::uint16_t order = 0;
+    std::uint64_t origin = 0;
     std::uint32_t serial = 0;
     std::uint64_t size = 0;
     std::vector<std::uint64_t> words;
-    std::vector<std::uint16_t> orders;  // of a delivered one
 
     std::vector<int> ranks;  // by position
     std::uint32_t position = 0;
@@ -65,7 +67,6 @@ struct Engine::Arrival {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;  // that are here, when blocks are to be sent: joined, in order
 
     bool wants_ack = false;
-    std::uint32_t acks_missing = 0;  // our own and those from below
     std::unique_ptr<Posted> posted;
     Bytes store;  // where it is gathered when it has no better place
     std::uint64_t received = 0;
@@ -110,7 +111,12 @@ struct Engine::Arrival {
 struct Engine::Stream {
     std::uint16_t next = 0;  // whose turn it is to be received
     std::unordered_map<std::uint16_t, std::shared_ptr<Arrival>> arrivals;
-    std::unordered_map<std::uint16_t, std::uint32_t> early_acks;
+};
+
+// A delivered multicast: this member and those below it tell the parent when all of them have it.
+struct Engine::Duty {
+    pm_peer *parent = nullptr;  // known once the multicast has come; acknowledgements may come before
+    std::int64_t missing = 0;
 };
 
 struct Engine::Outgoing {
@@ -119,6 +125,8 @@ struct Engine::Outgoing {
     std::uint32_t queued = 0;  // messages that the device has not accepted yet
     bool wants_ack = false;
     bool issued = false;
+    std::vector<std::pair<int, pm_peer *>> members = {};  // of one that wants to be acknowledged
+    Time look_at = {};                                    // when to look after them
 };
 
 struct Engine::Sending {
@@ -146,7 +154,8 @@ struct Engine::Parked {
 
 struct pm_group {
     pm_group_setup setup;
-    std::vector<std::uint16_t> next_orders;  // of what we send to each rank
+    std::vector<std::uint16_t> next_orders;   // of what we send to each rank, for whole words
+    std::vector<std::uint64_t> on_our_host;  // the set of these ranks, once it is needed
     std::unordered_map<int, pm::coll::Engine::Stream> streams;
     std::list<std::unique_ptr<pm::coll::Engine::Posted>> posted;
     std::list<std::shared_ptr<pm::coll::Engine::Arrival>> unexpected;  // in the order they may be received
@@ -183,6 +192,39 @@ Members members_of(const pm_group *group, std::span<const std::uint64_t> words, 
     return members;
 }
 
+// The first one a master sends to, and how many are on the host of both: what make_layout() comes to, without the rest of it, so
+// that a master's time does not depend on the number of members. -1 when nobody is a member but the master.
+struct First {
+    int rank = -1;
+    std::uint32_t neighbours = 1;
+};
+
+First first_of(pm_group *group, std::span<const std::uint64_t> words)
+{
+    int self = group->setup.rank;
+    if (group->on_our_host.empty()) {
+        group->on_our_host.resize((static_cast<std::size_t>(group->setup.size) + 63) / 64);
+        for (int rank = 0; rank < group->setup.size; ++rank)
+            if (group->setup.host != nullptr && rank != self &&
+                group->setup.host(group->setup.context, rank) == group->setup.host(group->setup.context, self))
+                group->on_our_host[static_cast<std::size_t>(rank) / 64] |= std::uint64_t{1} << rank % 64;
+    }
+    First first, near;
+    near.neighbours = 0;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        std::uint64_t word = words[i];
+        if (static_cast<std::size_t>(self) / 64 == i)
+            word &= ~(std::uint64_t{1} << self % 64);
+        std::uint64_t here = word & group->on_our_host[i];
+        near.neighbours += static_cast<std::uint32_t>(std::popcount(here));
+        if (here != 0 && near.rank < 0)
+            near.rank = static_cast<int>(i) * 64 + std::countr_zero(here);
+        if (word != 0 && first.rank < 0)
+            first.rank = static_cast<int>(i) * 64 + std::countr_zero(word);
+    }
+    return near.rank >= 0 ? near : first;
+}
+
 // Of a member: which of the orders is its own.
 std::size_t index_of(std::span<const std::uint64_t> words, int rank, int master)
 {
@@ -191,12 +233,12 @@ std::size_t index_of(std::span<const std::uint64_t> words, int rank, int master)
 
 }  // namespace
 
-Engine::Engine(const Settings &settings, Transport &transport) : settings_(settings), transport_(transport) {}
-
-Engine::~Engine()
+Engine::Engine(const Settings &settings, Transport &transport, std::uint64_t origin)
+    : settings_(settings), transport_(transport), origin_(origin)
 {
-    reclaim();
 }
+
+Engine::~Engine() = default;
 
 // --- groups -------------------------------------------------------------------------------------------------------------
 
@@ -264,7 +306,7 @@ bool Engine::transmit(pm_peer *peer, WireHeader header, const List &list, const 
 
     std::size_t header_size = sizeof header;
     header.words = static_cast<std::uint32_t>(list.words.size());
-    header.members = static_cast<std::uint32_t>(list.orders.size());
+    header.orders = static_cast<std::uint32_t>(list.orders.size());
     std::size_t listed = list_size(header);
     bool apart = sizeof header + listed > std::min(sizeof buffer, transport_.largest_header());
     auto write_list = [&](std::byte *place) {
@@ -326,6 +368,32 @@ void Engine::settle(Outgoing *outgoing)
     settings_.sent(cookie, nullptr);
 }
 
+namespace {
+
+// Small sets: the orders of all ranks are copied as they are, which takes the same time however many members there are.
+constexpr std::size_t words_by_rank = 2;
+
+// The orders to send, and the next ones for the members.
+std::span<const std::uint16_t> count_orders(pm_group *group, std::span<const std::uint64_t> words, bool by_rank,
+                                            std::vector<std::uint16_t> *orders)
+{
+    group->next_orders.resize((static_cast<std::size_t>(group->setup.size) + 63) / 64 * 64);
+    if (by_rank) {
+        orders->assign(group->next_orders.begin(), group->next_orders.begin() + static_cast<std::ptrdiff_t>(words.size() * 64));
+        for (std::size_t i = 0; i < words.size(); ++i)
+            for (std::size_t bit = 0; bit < 64; ++bit)
+                group->next_orders[i * 64 + bit] = static_cast<std::uint16_t>(group->next_orders[i * 64 + bit] + (words[i] >> bit & 1));
+    } else {
+        bitmap::for_each(words, [&](int rank) {
+            if (rank != group->setup.rank)
+                orders->push_back(group->next_orders[static_cast<std::size_t>(rank)]++);
+        });
+    }
+    return *orders;
+}
+
+}  // namespace
+
 int Engine::send(pm_group *group, const void *data, std::size_t size, const std::uint64_t *set, int tag, bool delivered, void *cookie)
 {
     std::span<const std::uint64_t> words(set, (static_cast<std::size_t>(group->setup.size) + 63) / 64);
@@ -334,14 +402,12 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     bool by_host = group->setup.host != nullptr;
     if (bitmap::test(words, self))
         deliver_to_self(group, data, size, set, tag);
-    Members members = members_of(group, words, self, by_host);
-    if (members.ranks.empty())
+    First first = first_of(group, words);
+    if (first.rank < 0)
         return PM_OK;
-
-    group->next_orders.resize(static_cast<std::size_t>(group->setup.size));
-    std::vector<std::uint16_t> orders(members.ranks.size());
-    for (std::size_t position = 0; position < orders.size(); ++position)
-        orders[members.layout.order[position]] = group->next_orders[static_cast<std::size_t>(members.ranks[position])]++;
+    bool by_rank = words.size() <= words_by_rank;
+    std::vector<std::uint16_t> chosen;
+    std::span<const std::uint16_t> orders = count_orders(group, words, by_rank, &chosen);
 
     Outgoing *outgoing = nullptr;
     std::uint32_t serial = next_serial_++;
@@ -349,33 +415,41 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
         outgoing_[serial] = std::make_unique<Outgoing>(Outgoing{cookie, serial});
         outgoing = outgoing_[serial].get();
         outgoing->wants_ack = delivered;
+        if (delivered)
+            bitmap::for_each(words, [&](int rank) {
+                if (rank != self)
+                    outgoing->members.emplace_back(rank, group->peer(rank));
+            });
     }
     WireHeader header;
     header.group = group->setup.id;
-    header.algorithm = settings_.choose ? choose(members.layout.hosts(), size, settings_.thresholds) : settings_.algorithm;
-    header.flags = static_cast<std::uint8_t>((delivered ? WireHeader::delivered : 0) | (by_host ? WireHeader::by_host : 0));
+    header.algorithm = settings_.algorithm;
+    if (settings_.choose && size > settings_.thresholds.tree_limit)
+        header.algorithm = choose(members_of(group, words, self, by_host).layout.hosts(), size, settings_.thresholds);
+    header.flags = static_cast<std::uint8_t>((delivered ? WireHeader::delivered : 0) | (by_host ? WireHeader::by_host : 0) |
+                                             (by_rank ? WireHeader::by_rank : 0));
     header.master = self;
     header.tag = tag;
+    header.origin = origin_;
     header.serial = serial;
     header.fanout = settings_.fanout;
     header.size = size;
     header.owner = self;
 
-    pm_peer *first = group->peer(members.ranks.front());
-    std::uint32_t neighbours = members.layout.first[1];
-    bool share = size >= settings_.shared_limit && size != 0 && transport_.on_host(first);
+    pm_peer *peer = group->peer(first.rank);
+    bool share = size >= settings_.shared_limit && size != 0 && transport_.on_host(peer);
     auto bytes = static_cast<const std::byte *>(data);
     bool sent = true;
     for (std::size_t offset = 0; sent && (offset < size || offset == 0); offset += header.length) {
         header.offset = offset;
         header.length = static_cast<std::uint32_t>(std::min(size - offset, settings_.piece));
         header.flags = static_cast<std::uint8_t>(header.flags & ~WireHeader::shared);
-        if (BlockHead *block = share ? lend(header.length, neighbours) : nullptr) {
+        if (BlockHead *block = share ? lend(header.length, first.neighbours) : nullptr) {
             std::memcpy(bytes_of(block), bytes + offset, header.length);
             header.flags |= WireHeader::shared;
             header.address = reinterpret_cast<std::uint64_t>(block);
         }
-        sent = transmit(first, header, {words, orders}, {bytes + offset, {}, outgoing != nullptr}, outgoing);
+        sent = transmit(peer, header, {words, orders}, {bytes + offset, {}, outgoing != nullptr}, outgoing);
         if (size == 0)
             break;
     }
@@ -483,23 +557,23 @@ void Engine::placed(void *cookie)
 
 void Engine::on_message(const WireHeader &header, const List &list, const Piece &piece)
 {
+    if (header.kind != WireHeader::Kind::piece) {
+        if (header.kind == WireHeader::Kind::ack)
+            on_ack(header);
+        return;
+    }
     auto found = groups_.find(header.group);
     if (found == groups_.end()) {
         // A rank that is ahead of us has the communicator that we are still making.
         Parked parked{header, std::vector<std::uint64_t>(list_size(header) / 8), {}};
         std::memcpy(parked.list.data(), list.words.data(), list_size(header));
-        bool has_bytes = header.kind == WireHeader::Kind::piece && !(header.flags & WireHeader::shared);
-        if (has_bytes)
+        if (!(header.flags & WireHeader::shared))
             parked.bytes = Bytes::copy(piece.data, header.length);
         parked.header.flags = static_cast<std::uint8_t>(parked.header.flags & ~WireHeader::in_payload);
         parked_[header.group].push_back(std::move(parked));
         return;
     }
     pm_group *group = found->second.get();
-    if (header.kind == WireHeader::Kind::ack) {
-        on_ack(group, header);
-        return;
-    }
     keep(group, arrival_of(group, header, list), header, list, piece);
 }
 
@@ -507,7 +581,8 @@ void Engine::on_message(const WireHeader &header, const List &list, const Piece 
 std::shared_ptr<Engine::Arrival> Engine::arrival_of(pm_group *group, const WireHeader &header, const List &list)
 {
     int self = group->setup.rank;
-    std::uint16_t order = list.orders[index_of(list.words, self, header.master)];
+    std::uint16_t order = list.orders[header.flags & WireHeader::by_rank ? static_cast<std::size_t>(self)
+                                                                         : index_of(list.words, self, header.master)];
     Stream &stream = group->streams[header.master];
     std::shared_ptr<Arrival> &place = stream.arrivals[order];
     if (place)
@@ -517,6 +592,7 @@ std::shared_ptr<Engine::Arrival> Engine::arrival_of(pm_group *group, const WireH
     arrival->master = header.master;
     arrival->tag = header.tag;
     arrival->order = order;
+    arrival->origin = header.origin;
     arrival->serial = header.serial;
     arrival->size = header.size;
     arrival->words.assign(list.words.begin(), list.words.end());
@@ -530,14 +606,9 @@ std::shared_ptr<Engine::Arrival> Engine::arrival_of(pm_group *group, const WireH
     arrival->role = role_of(layout, {header.algorithm, header.size, header.fanout}, arrival->position);
     if (header.flags & WireHeader::delivered) {
         arrival->wants_ack = true;
-        // By position, as the ranks.
-        for (std::uint32_t index : layout.order)
-            arrival->orders.push_back(list.orders[index]);
-        arrival->acks_missing = 1 + ack_children_count(arrival->position, layout.members());
-        if (auto early = stream.early_acks.find(order); early != stream.early_acks.end()) {
-            arrival->acks_missing -= early->second;
-            stream.early_acks.erase(early);
-        }
+        Duty &duty = duties_[{header.origin, header.serial}];
+        duty.missing += 1 + ack_children_count(arrival->position, layout.members());
+        duty.parent = group->peer(arrival->position == 0 ? header.master : members.ranks[ack_parent(arrival->position)]);
     }
     arrival->ranks = std::move(members.ranks);
     give_turns(group, &stream);
@@ -642,7 +713,7 @@ void Engine::complete(pm_group *group, const std::shared_ptr<Arrival> &arrival)
 {
     arrival->complete = true;
     if (arrival->wants_ack)
-        acknowledge(group, arrival);
+        acknowledge(arrival->origin, arrival->serial);
     forget_if_done(group, *arrival);
     if (arrival->posted)
         deliver(arrival);
@@ -650,49 +721,68 @@ void Engine::complete(pm_group *group, const std::shared_ptr<Arrival> &arrival)
 
 void Engine::forget_if_done(pm_group *group, const Arrival &arrival)
 {
-    if (arrival.complete && arrival.in_turn && arrival.acks_missing == 0)
+    if (arrival.complete && arrival.in_turn)
         group->streams[arrival.master].arrivals.erase(arrival.order);
 }
 
 // --- acknowledgements ---------------------------------------------------------------------------------------------------
 
-// One of those at this member and below it has everything.
-void Engine::acknowledge(pm_group *group, const std::shared_ptr<Arrival> &arrival)
+// This member, or all from one of its children on, have everything.
+void Engine::acknowledge(std::uint64_t origin, std::uint32_t serial)
 {
-    if (--arrival->acks_missing > 0)
+    auto found = duties_.try_emplace({origin, serial}).first;
+    Duty &duty = found->second;
+    duty.missing--;
+    if (duty.missing != 0 || duty.parent == nullptr)
         return;
     WireHeader ack;
-    ack.group = group->setup.id;
     ack.kind = WireHeader::Kind::ack;
-    ack.master = arrival->master;
-    ack.serial = arrival->serial;
-    int to = arrival->master;
-    if (arrival->position != 0) {
-        std::uint32_t parent = ack_parent(arrival->position);
-        ack.order = arrival->orders[parent];
-        to = arrival->ranks[parent];
-    }
-    (void)transmit(group->peer(to), ack, {}, {}, nullptr);
+    ack.origin = origin;
+    ack.serial = serial;
+    (void)transmit(duty.parent, ack, {}, {}, nullptr);
+    duties_.erase(found);
 }
 
-void Engine::on_ack(pm_group *group, const WireHeader &header)
+void Engine::on_ack(const WireHeader &header)
 {
-    if (header.master == group->setup.rank) {
-        if (auto found = outgoing_.find(header.serial); found != outgoing_.end()) {
-            found->second->wants_ack = false;
-            settle(found->second.get());
+    if (header.origin != origin_) {
+        acknowledge(header.origin, header.serial);
+        return;
+    }
+    if (auto found = outgoing_.find(header.serial); found != outgoing_.end()) {
+        found->second->wants_ack = false;
+        settle(found->second.get());
+    }
+}
+
+void Engine::attend(Time now)
+{
+    std::vector<std::pair<std::uint32_t, int>> lost;
+    for (auto &[serial, outgoing] : outgoing_) {
+        if (!outgoing->wants_ack)
+            continue;
+        if (outgoing->look_at == Time{})
+            outgoing->look_at = now + patience;
+        if (now < outgoing->look_at)
+            continue;
+        outgoing->look_at = now + patience;
+        for (auto [rank, peer] : outgoing->members) {
+            if (transport_.has_ended(peer)) {
+                lost.emplace_back(serial, rank);
+                break;
+            }
+            WireHeader call;
+            call.kind = WireHeader::Kind::call;
+            if (!transport_.on_host(peer))
+                (void)transmit(peer, call, {}, {}, nullptr);
         }
-        return;
     }
-    Stream &stream = group->streams[header.master];
-    auto found = stream.arrivals.find(header.order);
-    if (found == stream.arrivals.end()) {
-        stream.early_acks[header.order]++;
-        return;
+    for (auto [serial, rank] : lost) {
+        void *cookie = outgoing_[serial]->cookie;
+        outgoing_.erase(serial);
+        std::string text = "rank " + std::to_string(rank) + ", a member of the multicast, has ended";
+        settings_.sent(cookie, text.c_str());
     }
-    std::shared_ptr<Arrival> arrival = found->second;
-    acknowledge(group, arrival);
-    forget_if_done(group, *arrival);
 }
 
 // --- receiving ----------------------------------------------------------------------------------------------------------

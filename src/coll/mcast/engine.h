@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/time.h"
 #include "coll/mcast/bytes.h"
 #include "coll/mcast/mcast.h"
 #include "coll/mcast/schedule.h"
@@ -27,6 +28,7 @@ class Transport {
     virtual int send(pm_peer *peer, const void *header, std::size_t header_size, const void *data, std::size_t size, void *cookie) = 0;
     virtual bool send_now(pm_peer *peer, const void *header, std::size_t header_size, const void *data, std::size_t size) = 0;
     virtual bool on_host(const pm_peer *peer) = 0;
+    virtual bool has_ended(const pm_peer *peer) = 0;  // false when that is not known
     virtual void *allocate_shared(std::size_t size) = 0;
     virtual void free_shared(void *block) = 0;
     // Where [address, address + size) of the peer's memory is here; nullptr when it cannot be seen.
@@ -48,7 +50,8 @@ struct Settings {
 
 class Engine {
   public:
-    Engine(const Settings &settings, Transport &transport);
+    // `origin` is another number in every process of the job.
+    Engine(const Settings &settings, Transport &transport, std::uint64_t origin);
     ~Engine();
     Engine(const Engine &) = delete;
     Engine &operator=(const Engine &) = delete;
@@ -66,6 +69,9 @@ class Engine {
     void placed(void *cookie);
     void taken(void *cookie);
 
+    // Looks after members that have not acknowledged for long: whoever has ended is found by its host, or by being sent to.
+    void attend(Time now);
+
     // Blocks of shared memory that somebody may still be reading.
     std::size_t lent();
 
@@ -73,6 +79,7 @@ class Engine {
     struct Posted;
     struct Arrival;
     struct Stream;
+    struct Duty;
     struct Outgoing;
     struct Incoming;
     struct Sending;
@@ -81,7 +88,7 @@ class Engine {
     friend struct ::pm_group;
 
     void on_message(const WireHeader &header, const List &list, const Piece &piece);
-    void on_ack(pm_group *group, const WireHeader &header);
+    void on_ack(const WireHeader &header);
     std::shared_ptr<Arrival> arrival_of(pm_group *group, const WireHeader &header, const List &list);
     void give_turns(pm_group *group, Stream *stream);
     void match(pm_group *group, const std::shared_ptr<Arrival> &arrival);
@@ -92,7 +99,7 @@ class Engine {
     void take(const std::shared_ptr<Arrival> &arrival, const WireHeader &header, const std::byte *data);
     void complete(pm_group *group, const std::shared_ptr<Arrival> &arrival);
     void deliver(const std::shared_ptr<Arrival> &arrival);
-    void acknowledge(pm_group *group, const std::shared_ptr<Arrival> &arrival);
+    void acknowledge(std::uint64_t origin, std::uint32_t serial);
     void forget_if_done(pm_group *group, const Arrival &arrival);
     void deliver_to_self(pm_group *group, const void *data, std::size_t size, const std::uint64_t *members, int tag);
 
@@ -106,7 +113,10 @@ class Engine {
     std::unordered_map<std::uint16_t, std::unique_ptr<pm_group>> groups_;
     std::unordered_map<std::uint16_t, std::deque<Parked>> parked_;  // of groups that are not open here yet
     std::unordered_map<std::uint32_t, std::unique_ptr<Outgoing>> outgoing_;
+    std::uint64_t origin_;
     std::uint32_t next_serial_ = 0;
+    // Acknowledgements that a multicast still needs from us. Apart from its group, which may be closed before they are all here.
+    std::map<std::pair<std::uint64_t, std::uint32_t>, Duty> duties_;
     std::vector<BlockHead *> lent_;
 };
 

@@ -1,6 +1,9 @@
 #include "coll/mcast/mcast.h"
 
-#include <memory>
+#include <sys/random.h>
+
+#include <cerrno>
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -22,6 +25,7 @@ class Composite : public pm::coll::Transport {
         return pm_send_now(peer, PM_MCAST_TAG, header, header_size, data, size) != 0;
     }
     bool on_host(const pm_peer *peer) override { return pm_on_host(peer) != 0; }
+    bool has_ended(const pm_peer *peer) override { return pm_has_ended(peer) != 0; }
     void *allocate_shared(std::size_t size) override { return pm_shared_alloc(size); }
     void free_shared(void *block) override { pm_shared_free(block); }
     void *view(pm_peer *peer, std::uint64_t address, std::size_t size) override { return pm_shared_view(peer, address, size); }
@@ -29,7 +33,7 @@ class Composite : public pm::coll::Transport {
 };
 
 Composite composite;
-std::unique_ptr<pm::coll::Engine> engine;
+pm::coll::Engine *engine;
 
 }  // namespace
 
@@ -52,13 +56,17 @@ int pm_mcast_open(const pm_mcast_setup *setup)
     settings.sent = setup->sent;
     settings.received = setup->received;
     settings.failed = setup->failed;
-    engine = std::make_unique<pm::coll::Engine>(settings, composite);
+    std::uint64_t origin = 0;
+    if (getrandom(&origin, sizeof origin, 0) != sizeof origin)
+        return pm::failed(pm::system_error("getrandom", errno));
+    engine = new pm::coll::Engine(settings, composite, origin);
     return PM_OK;
 }
 
 void pm_mcast_close(void)
 {
-    engine.reset();
+    delete engine;
+    engine = nullptr;
 }
 
 pm_group *pm_group_open(const pm_group_setup *setup)
@@ -85,6 +93,12 @@ void pm_mcast_receive(pm_group *group, void *buffer, size_t room, int source, in
 int pm_mcast_probe(pm_group *group, int source, int tag, int *found_source, int *found_tag, size_t *size)
 {
     return engine->probe(group, source, tag, found_source, found_tag, size);
+}
+
+void pm_mcast_attend(void)
+{
+    if (engine != nullptr)
+        engine->attend(std::chrono::steady_clock::now().time_since_epoch());
 }
 
 void *pm_mcast_arrived(void *header, void *piece, size_t piece_size, size_t total)

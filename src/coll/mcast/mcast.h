@@ -61,6 +61,9 @@ void pm_mcast_receive(pm_group *group, void *buffer, size_t room, int source, in
 /* 1 and what it is when such a receive would find something. */
 int pm_mcast_probe(pm_group *group, int source, int tag, int *found_source, int *found_tag, size_t *size);
 
+/* Called now and then while nothing arrives: looks after those who do not answer. */
+void pm_mcast_attend(void);
+
 /* Where messages with PM_MCAST_TAG arrive; as the upcalls of setup.h. */
 void *pm_mcast_arrived(void *header, void *piece, size_t piece_size, size_t total);
 void pm_mcast_more(void *cookie, void *piece, size_t piece_size);

@@ -9,7 +9,7 @@
 
 namespace pm::coll {
 
-// Followed by the list: the words of the bitmap, then the order of each member but the master, by index. A short list is part of
+// Followed by the list: the words of the bitmap, then the order of each member but the master, by index or by rank. A short list is part of
 // the message's header, a long one (in_payload) comes first in its payload. Then the bytes of the piece.
 //
 // Everything a member needs is in every message: it does not matter which one comes first, and who is passed a piece on gets
@@ -17,24 +17,26 @@ namespace pm::coll {
 struct WireHeader {
     enum class Kind : std::uint8_t {
         piece,
-        ack,  // the sender and all below it have everything
+        ack,   // the sender and all below it have everything
+        call,  // means nothing: whoever cannot be sent it has ended
     };
     enum Flag : std::uint8_t {
         shared = 1,      // no bytes: they are in the memory of `owner`, at `address`
         delivered = 2,   // the master wants to know
         by_host = 4,     // hosts count for the layout
         in_payload = 8,  // the list
+        by_rank = 16,    // the list has the orders of all ranks up to the last word, not only of members
     };
 
     std::uint16_t group = 0;
     Kind kind = Kind::piece;
     Algorithm algorithm = Algorithm::binomial;
     std::uint8_t flags = 0;
-    std::uint8_t unused = 0;
-    std::uint16_t order = 0;  // ack: of the member it goes to
+    std::uint8_t unused[3] = {};
     std::int32_t master = 0;
     std::int32_t tag = 0;
-    std::uint32_t serial = 0;  // the master's number of it
+    std::uint64_t origin = 0;  // a number of the master's process, and
+    std::uint32_t serial = 0;  // its number of the multicast: both are all that an ack has
     std::uint32_t fanout = 0;
     std::uint64_t size = 0;  // of the multicast
     std::uint64_t offset = 0;
@@ -42,13 +44,13 @@ struct WireHeader {
     std::int32_t owner = 0;
     std::uint64_t address = 0;
     std::uint32_t words = 0;
-    std::uint32_t members = 0;  // but the master
+    std::uint32_t orders = 0;
 };
-static_assert(sizeof(WireHeader) == 64);
+static_assert(sizeof(WireHeader) == 72);
 
 inline std::size_t list_size(const WireHeader &header)
 {
-    return header.words * sizeof(std::uint64_t) + (header.members * sizeof(std::uint16_t) + 7) / 8 * 8;
+    return header.words * sizeof(std::uint64_t) + (header.orders * sizeof(std::uint16_t) + 7) / 8 * 8;
 }
 
 // A view of the list, which is aligned.
@@ -60,7 +62,7 @@ struct List {
 inline List list_at(const WireHeader &header, const void *place)
 {
     auto words = static_cast<const std::uint64_t *>(place);
-    return {{words, header.words}, {reinterpret_cast<const std::uint16_t *>(words + header.words), header.members}};
+    return {{words, header.words}, {reinterpret_cast<const std::uint16_t *>(words + header.words), header.orders}};
 }
 
 }  // namespace pm::coll

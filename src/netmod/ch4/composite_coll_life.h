@@ -12,5 +12,6 @@ int MPIDI_COMPOSITE_coll_finalize(void);        /* waits until everybody has rea
 int MPIDI_COMPOSITE_mcast_init(void);           /* PM_OK or PM_FAILED */
 void MPIDI_COMPOSITE_mcast_comm_commit(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_mcast_comm_free(MPIR_Comm * comm);
+void MPIDI_COMPOSITE_mcast_finalize(void);
 
 #endif

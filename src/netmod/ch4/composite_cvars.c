@@ -162,6 +162,78 @@ cvars:
       description : >-
         If true, rank 0 prints at MPI_Finalize which device carried how many messages and bytes.
 
+    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_ALGORITHM
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        How hosts pass a multicast on to each other: binomial, scatter_doubling, scatter_ring, chain; auto chooses by size. The
+        master's setting counts.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_TREE_LIMIT
+      category    : CH4_COMPOSITE
+      type        : int
+      default     : 8192
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        A multicast of at most so many bytes goes from host to host by a binomial tree.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_DOUBLING_LIMIT
+      category    : CH4_COMPOSITE
+      type        : int
+      default     : 8192
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        A larger one of at most so many bytes is scattered over the hosts, which exchange their blocks by recursive doubling.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_CHAIN_LIMIT
+      category    : CH4_COMPOSITE
+      type        : int
+      default     : 8192
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        A larger one of at most so many bytes is scattered, and the blocks go around a ring. What is still larger goes along a
+        chain of hosts, in pieces.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_SHARED_LIMIT
+      category    : CH4_COMPOSITE
+      type        : int
+      default     : 4096
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        Within a host a multicast of at least so many bytes is written into shared memory once and read by every member.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_PIECE
+      category    : CH4_COMPOSITE
+      type        : int
+      default     : 131072
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        The largest part of a multicast that is passed on by itself, in bytes.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_FANOUT
+      category    : CH4_COMPOSITE
+      type        : int
+      default     : 32
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        How many members of its host one member tells of a multicast.
+
 === END_MPI_T_CVAR_INFO_BLOCK ===
 */
 

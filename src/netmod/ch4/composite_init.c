@@ -5,6 +5,7 @@
 #include "composite_measure.h"
 #include "composite_offer.h"
 #include "composite_report.h"
+#include "coll/mcast/mcast.h"
 #include "netmod/composite/setup.h"
 #include <pthread.h>
 #include <unistd.h>
@@ -39,6 +40,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     setup.placed = MPIDI_COMPOSITE_placed;
     setup.offered = MPIDI_COMPOSITE_offered;
     setup.sent = MPIDI_COMPOSITE_sent;
+    setup.idle = pm_mcast_attend;
     MPIDI_COMPOSITE_report_init();
     /* ch4's composition of MPI_Reduce by hosts gives wrong results when hosts have different numbers of ranks (test/mpich:
      * coll/reduce on test/coc/figure-3); MPICH's general one does not. */
@@ -209,6 +211,7 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     mpi_errno = MPIDI_COMPOSITE_report();
     MPIR_ERR_CHECK(mpi_errno);
     MPIDI_COMPOSITE_dynamic_finalize();
+    MPIDI_COMPOSITE_mcast_finalize();
     pm_close();
 
   fn_fail:

@@ -36,6 +36,8 @@ static inline int composite_nameless_remove(const char *name)
 {
     int process, file;
 
+    if (name == NULL)
+        return 0;               /* an empty window of a rank that is alone on its host */
     if (sscanf(name, "/proc/%d/fd/%d", &process, &file) != 2)
         return unlink(name);
     return process == (int) getpid() ? close(file) : 0;

@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <time.h>
 
 #include <algorithm>
@@ -91,6 +92,7 @@ void make_sinks(pm::Sink (&sinks)[pm::places_max], const pm_setup &setup, std::i
 // has one every time. A device nobody here is reached by is only asked for those who come by themselves.
 // How many polls of SHMEM it takes the time of, and how many yields.
 constexpr std::uint32_t network_poll_weight = 50, network_yield_weight = 4;
+constexpr std::uint32_t polls_between_idle = 1 << 16;  // of a rank that does not sleep
 constexpr std::uint32_t quiet_before_all = 64, busy_interval = 1024, alone_interval = 4096;
 
 bool has_turn(Turns *turns)
@@ -161,6 +163,8 @@ int poll_devices()
         return -1;
     done += by_networks;
     core->quiet_polls = done > 0 ? 0 : core->quiet_polls + 1;
+    if (core->idle != nullptr && done == 0 && (all || core->quiet_polls % polls_between_idle == 0)) [[unlikely]]
+        core->idle();
     if (!core->links.ucx.empty()) {
         if (done > 0)
             core->watch.noise();
@@ -382,6 +386,7 @@ int pm_open(const pm_setup *setup)
     opening->arrived = setup->arrived;
     opening->offered = setup->offered;
     opening->sent = setup->sent;
+    opening->idle = setup->idle;
     core = opening.release();
     // Where the user chose, a choice that did not come true is worth a line.
     if (std::string_view(setup->devices) != "auto" || std::string_view(setup->networks) != "auto")
@@ -595,6 +600,11 @@ void pm_shared_free(void *block)
 int pm_on_host(const pm_peer *peer)
 {
     return peer->kind == DeviceKind::shmem;
+}
+
+int pm_has_ended(const pm_peer *peer)
+{
+    return peer->kind == DeviceKind::shmem && kill(peer->shmem->card.process, 0) != 0 && errno == ESRCH;
 }
 
 void *pm_shared_view(pm_peer *peer, uint64_t address, size_t size)

@@ -40,6 +40,8 @@ typedef struct pm_setup {
     void (*offered)(int tag, void *header, void *offer);
     /* A message that pm_send() queued has been accepted as a whole. */
     void (*sent)(void *cookie);
+    /* Now and then while nothing arrives. */
+    void (*idle)(void);
 } pm_setup;
 
 /* A large message of which the receiver says where it belongs before it moves, where the device can do that; others may overtake

@@ -109,6 +109,7 @@ struct Core {
     WaitPlan wait_plan{};
 
     void (*sent)(void *cookie) = nullptr;
+    void (*idle)() = nullptr;
     void *(*arrived)(int, void *, void *, size_t, size_t) = nullptr;
     void (*offered)(int, void *, void *) = nullptr;
 };
