@@ -318,10 +318,12 @@ void expect_pattern(const Receive &receive, std::uint64_t key, std::size_t size)
         << "node " << receive.node;
 }
 
-void expect_nothing_lent(World &world)
+void expect_nothing_left(World &world)
 {
-    for (auto &node : world.nodes)
+    for (auto &node : world.nodes) {
         EXPECT_EQ(node->engine->lent(), 0u);
+        EXPECT_EQ(node->engine->unfinished(), 0u);
+    }
 }
 
 class McastEngine : public testing::TestWithParam<Algorithm> {};
@@ -355,7 +357,7 @@ TEST_P(McastEngine, EveryMemberGetsEveryByte)
                 EXPECT_EQ(receive->tag, 3);
                 EXPECT_EQ(receive->members[0], *world.set_of(members));
             }
-            expect_nothing_lent(world);
+            expect_nothing_left(world);
         }
 }
 
@@ -369,6 +371,7 @@ TEST_P(McastEngine, WhoReceivesTooLittleStillPassesEverythingOn)
     world.run();
     for (auto &receive : world.receives)
         expect_pattern(*receive, 1, 25'000);
+    expect_nothing_left(world);
 }
 
 TEST_P(McastEngine, DeliveredIsToldWhenEverybodyHasIt)
@@ -385,7 +388,7 @@ TEST_P(McastEngine, DeliveredIsToldWhenEverybodyHasIt)
         for (int member = 0; member < 8; ++member)
             expect_pattern(*world.receive(member, 22'000), 1, 22'000);
         world.run();
-        expect_nothing_lent(world);
+        expect_nothing_left(world);
     }
 }
 
@@ -463,7 +466,7 @@ TEST_P(McastEngine, ManyMastersWithOverlappingGroups)
                 expect_pattern(*got[who][i], list[i].key, list[i].size);
         for (auto &sent : world.sent)
             EXPECT_TRUE(sent->done && sent->error.empty()) << sent->error;
-        expect_nothing_lent(world);
+        expect_nothing_left(world);
     }
 }
 

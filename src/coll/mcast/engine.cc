@@ -40,6 +40,7 @@ struct Engine::Piece {
     Bytes stable = {};      // keeps them; empty when they are gone after the call
     bool of_user = false;   // or the user does, until the multicast has left
     bool in_place = false;  // they are where the receiver wants them
+    bool known = false;     // the arrival was made when it began to come
 };
 
 struct Engine::Posted {
@@ -141,6 +142,7 @@ struct Engine::Incoming {
     Bytes bytes;
     std::byte *place;
     std::size_t filled = 0, total = 0;
+    bool known = false;
     std::shared_ptr<Arrival> arrival;  // when it goes to its destination directly
 };
 
@@ -199,7 +201,8 @@ struct First {
     std::uint32_t neighbours = 1;
 };
 
-First first_of(pm_group *group, std::span<const std::uint64_t> words)
+// The ranks on our host but our own, as a set.
+const std::vector<std::uint64_t> &on_our_host(pm_group *group)
 {
     int self = group->setup.rank;
     if (group->on_our_host.empty()) {
@@ -209,13 +212,23 @@ First first_of(pm_group *group, std::span<const std::uint64_t> words)
                 group->setup.host(group->setup.context, rank) == group->setup.host(group->setup.context, self))
                 group->on_our_host[static_cast<std::size_t>(rank) / 64] |= std::uint64_t{1} << rank % 64;
     }
+    return group->on_our_host;
+}
+
+std::uint64_t bit_in_word(int rank, std::size_t word)
+{
+    return static_cast<std::size_t>(rank) / 64 == word ? std::uint64_t{1} << rank % 64 : 0;
+}
+
+First first_of(pm_group *group, std::span<const std::uint64_t> words)
+{
+    int self = group->setup.rank;
+    const std::vector<std::uint64_t> &host = on_our_host(group);
     First first, near;
     near.neighbours = 0;
     for (std::size_t i = 0; i < words.size(); ++i) {
-        std::uint64_t word = words[i];
-        if (static_cast<std::size_t>(self) / 64 == i)
-            word &= ~(std::uint64_t{1} << self % 64);
-        std::uint64_t here = word & group->on_our_host[i];
+        std::uint64_t word = words[i] & ~bit_in_word(self, i);
+        std::uint64_t here = word & host[i];
         near.neighbours += static_cast<std::uint32_t>(std::popcount(here));
         if (here != 0 && near.rank < 0)
             near.rank = static_cast<int>(i) * 64 + std::countr_zero(here);
@@ -287,6 +300,15 @@ void Engine::reclaim()
         transport_.free_shared(head);
         return true;
     });
+}
+
+std::size_t Engine::unfinished() const
+{
+    std::size_t count = outgoing_.size() + duties_.size();
+    for (const auto &[id, group] : groups_)
+        for (const auto &[master, stream] : group->streams)
+            count += stream.arrivals.size();
+    return count;
 }
 
 std::size_t Engine::lent()
@@ -372,6 +394,8 @@ namespace {
 
 // Small sets: the orders of all ranks are copied as they are, which takes the same time however many members there are.
 constexpr std::size_t words_by_rank = 2;
+// Of fewer members the orders are picked out: the message is shorter.
+constexpr std::size_t members_by_rank = 24;
 
 // The orders to send, and the next ones for the members.
 std::span<const std::uint16_t> count_orders(pm_group *group, std::span<const std::uint64_t> words, bool by_rank,
@@ -405,7 +429,7 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     First first = first_of(group, words);
     if (first.rank < 0)
         return PM_OK;
-    bool by_rank = words.size() <= words_by_rank;
+    bool by_rank = words.size() <= words_by_rank && bitmap::count(words) > members_by_rank;
     std::vector<std::uint16_t> chosen;
     std::span<const std::uint16_t> orders = count_orders(group, words, by_rank, &chosen);
 
@@ -507,7 +531,8 @@ void *Engine::arrived(const void *bytes, const void *piece, std::size_t piece_si
         incoming->list.resize(list_size(header) / 8);
         std::memcpy(incoming->list.data(), list_place, list_size(header));
         if (auto found = groups_.find(header.group); found != groups_.end()) {
-            auto arrival = arrival_of(found->second.get(), header, list_at(header, incoming->list.data()));
+            auto arrival = arrival_of(found->second.get(), header, list_at(header, incoming->list.data()), false);
+            incoming->known = true;
             if (arrival->is_leaf()) {
                 incoming->place = arrival->destination() + header.offset;
                 incoming->arrival = std::move(arrival);
@@ -552,7 +577,7 @@ void Engine::placed(void *cookie)
         list_place = data;
         data += list_size(header);
     }
-    on_message(header, list_at(header, list_place), {data, incoming->bytes, false, incoming->arrival != nullptr});
+    on_message(header, list_at(header, list_place), {data, incoming->bytes, false, incoming->arrival != nullptr, incoming->known});
 }
 
 void Engine::on_message(const WireHeader &header, const List &list, const Piece &piece)
@@ -574,15 +599,96 @@ void Engine::on_message(const WireHeader &header, const List &list, const Piece 
         return;
     }
     pm_group *group = found->second.get();
-    keep(group, arrival_of(group, header, list), header, list, piece);
+    Piece seen = piece;
+    if (header.flags & WireHeader::shared && !view_shared(group, header, &seen))
+        return;
+    bool passed_on = !seen.known && pass_on_simply(group, header, list, seen);
+    if (passed_on && deliver_at_once(group, header, list, seen.data))
+        return;
+    keep(group, arrival_of(group, header, list, passed_on), header, list, seen);
 }
 
-// The arrival this message belongs to: its first one makes it.
-std::shared_ptr<Engine::Arrival> Engine::arrival_of(pm_group *group, const WireHeader &header, const List &list)
+// The piece is in a peer's memory: from now on in ours, too.
+bool Engine::view_shared(pm_group *group, const WireHeader &header, Piece *piece)
+{
+    void *seen = transport_.view(group->peer(header.owner), header.address, header.length + sizeof(BlockHead));
+    if (seen == nullptr) {
+        (void)transport_.failed("shmem: shared memory of rank " + std::to_string(header.owner) + ", with a multicast of rank " +
+                                std::to_string(header.master) + ", cannot be read");
+        settings_.failed();
+        return false;
+    }
+    piece->stable = Bytes::in_block(static_cast<BlockHead *>(seen));
+    piece->data = piece->stable.data();
+    return true;
+}
+
+// A whole multicast in one message, for members of this host only, few enough for the first of them to tell all others: no
+// schedule is needed to pass it on. Most short ones are like this. False when it is another one.
+bool Engine::pass_on_simply(pm_group *group, const WireHeader &header, const List &list, const Piece &piece)
+{
+    constexpr std::uint8_t wanted = WireHeader::by_host | WireHeader::delivered;
+    bool bare = header.flags & WireHeader::shared || header.length < settings_.shared_limit;
+    if (header.length != header.size || (header.flags & wanted) != WireHeader::by_host || !bare)
+        return false;
+    int self = group->setup.rank;
+    const std::vector<std::uint64_t> &host = on_our_host(group);
+    bool alone = true, is_first = true;
+    std::size_t others = 0;
+    for (std::size_t i = 0; i < list.words.size(); ++i) {
+        std::uint64_t word = list.words[i] & ~bit_in_word(self, i) & ~bit_in_word(header.master, i);
+        alone = alone && (word & ~host[i]) == 0;
+        others += static_cast<std::size_t>(std::popcount(word));
+        std::uint64_t below = bit_in_word(self, i) != 0                        ? bit_in_word(self, i) - 1
+                              : i < static_cast<std::size_t>(self) / 64 ? ~std::uint64_t{0}
+                                                                               : 0;
+        is_first = is_first && (word & below) == 0;
+    }
+    if (!alone || others > header.fanout)
+        return false;
+    if (is_first)
+        bitmap::for_each(list.words, [&](int rank) {
+            if (rank != self && rank != header.master)
+                (void)transmit(group->peer(rank), header, list, piece, nullptr);
+        });
+    return true;
+}
+
+// Of a multicast that is here as a whole: true when it was somebody's turn to receive it and he has it.
+bool Engine::deliver_at_once(pm_group *group, const WireHeader &header, const List &list, const std::byte *data)
+{
+    Stream &stream = group->streams[header.master];
+    if (stream.next != order_of(group, header, list))
+        return false;
+    auto found = std::ranges::find_if(group->posted, [&](const auto &posted) {
+        return is_wanted(header.master, header.tag, posted->source, posted->tag);
+    });
+    if (found == group->posted.end())
+        return false;
+    std::unique_ptr<Posted> posted = std::move(*found);
+    group->posted.erase(found);
+    stream.next++;
+    if (std::size_t size = std::min<std::size_t>(posted->room, header.size); size != 0)
+        std::memcpy(posted->buffer, data, size);
+    if (posted->members != nullptr)
+        std::ranges::copy(list.words, posted->members);
+    settings_.received(posted->cookie, header.master, header.tag, header.size);
+    give_turns(group, &stream);
+    return true;
+}
+
+std::uint16_t Engine::order_of(const pm_group *group, const WireHeader &header, const List &list)
 {
     int self = group->setup.rank;
-    std::uint16_t order = list.orders[header.flags & WireHeader::by_rank ? static_cast<std::size_t>(self)
-                                                                         : index_of(list.words, self, header.master)];
+    return list.orders[header.flags & WireHeader::by_rank ? static_cast<std::size_t>(self)
+                                                          : index_of(list.words, self, header.master)];
+}
+
+// The arrival this message belongs to: its first one makes it. `passed_on`: there is nothing to do for others.
+std::shared_ptr<Engine::Arrival> Engine::arrival_of(pm_group *group, const WireHeader &header, const List &list, bool passed_on)
+{
+    int self = group->setup.rank;
+    std::uint16_t order = order_of(group, header, list);
     Stream &stream = group->streams[header.master];
     std::shared_ptr<Arrival> &place = stream.arrivals[order];
     if (place)
@@ -596,6 +702,10 @@ std::shared_ptr<Engine::Arrival> Engine::arrival_of(pm_group *group, const WireH
     arrival->serial = header.serial;
     arrival->size = header.size;
     arrival->words.assign(list.words.begin(), list.words.end());
+    if (passed_on) {
+        give_turns(group, &stream);
+        return arrival;
+    }
     Members members = members_of(group, list.words, header.master, header.flags & WireHeader::by_host);
     const Layout &layout = members.layout;
     arrival->position =
@@ -636,17 +746,7 @@ void Engine::keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, cons
                   const Piece &arrived)
 {
     Piece piece = arrived;
-    if (header.flags & WireHeader::shared) {
-        void *seen = transport_.view(group->peer(header.owner), header.address, header.length + sizeof(BlockHead));
-        if (seen == nullptr) {
-            (void)transport_.failed("shmem: shared memory of rank " + std::to_string(header.owner) + ", with a multicast of rank " +
-                                    std::to_string(header.master) + ", cannot be read");
-            settings_.failed();
-            return;
-        }
-        piece.stable = Bytes::in_block(static_cast<BlockHead *>(seen));
-        piece.data = piece.stable.data();
-    } else if (!piece.stable && header.length >= settings_.shared_limit && arrival->readers() > 1) {
+    if (!piece.stable && header.length >= settings_.shared_limit && arrival->readers() > 1) {
         if (BlockHead *block = lend(header.length, arrival->readers() + 1)) {
             std::memcpy(bytes_of(block), piece.data, header.length);
             piece.stable = Bytes::in_block(block);

@@ -72,6 +72,8 @@ class Engine {
     // Looks after members that have not acknowledged for long: whoever has ended is found by its host, or by being sent to.
     void attend(Time now);
 
+    // Multicasts that are not all here, have not left, or are not acknowledged.
+    std::size_t unfinished() const;
     // Blocks of shared memory that somebody may still be reading.
     std::size_t lent();
 
@@ -89,7 +91,11 @@ class Engine {
 
     void on_message(const WireHeader &header, const List &list, const Piece &piece);
     void on_ack(const WireHeader &header);
-    std::shared_ptr<Arrival> arrival_of(pm_group *group, const WireHeader &header, const List &list);
+    bool view_shared(pm_group *group, const WireHeader &header, Piece *piece);
+    bool pass_on_simply(pm_group *group, const WireHeader &header, const List &list, const Piece &piece);
+    bool deliver_at_once(pm_group *group, const WireHeader &header, const List &list, const std::byte *data);
+    static std::uint16_t order_of(const pm_group *group, const WireHeader &header, const List &list);
+    std::shared_ptr<Arrival> arrival_of(pm_group *group, const WireHeader &header, const List &list, bool passed_on);
     void give_turns(pm_group *group, Stream *stream);
     void match(pm_group *group, const std::shared_ptr<Arrival> &arrival);
     void pass_on(pm_group *group, const Arrival &arrival, const WireHeader &header, const List &list, const Piece &piece);
