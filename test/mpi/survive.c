@@ -1,4 +1,4 @@
-/* Usage: survive recv|send|barrier
+/* Usage: survive recv|send|barrier|mcast
  * With MPI_ERRORS_RETURN, ranks talk to the last one, which is going to vanish. Every other rank must get an MPI error from the call
  * it is in and prints it. Nobody leaves, which would be another error for others, until the job is ended. */
 #include <mpi.h>
@@ -18,11 +18,21 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Get_processor_name(name, &length);
     int last = ranks - 1;
-    /* So that everybody has talked to the last one. */
-    int all[64];
-    MPI_Allgather(&rank, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
-    for (int other = 0; other < ranks; other++)
-        MPI_Sendrecv(&rank, 1, MPI_INT, other, 2, &message, 1, MPI_INT, other, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPIX_Bitmap others[1] = { ((MPIX_Bitmap) 1 << ranks) - 2 };
+    MPI_Request request;
+    if (strcmp(how, "mcast") == 0) {
+        /* Nobody has talked to the last one but the one before it: rank 0, who sends to all, has not. */
+        if (rank > 0)
+            MPI_Recv(&message, 1, MPI_INT, rank - 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank < last)
+            MPI_Send(&message, 1, MPI_INT, rank + 1, 2, MPI_COMM_WORLD);
+    } else {
+        /* So that everybody has talked to the last one. */
+        int all[64];
+        MPI_Allgather(&rank, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
+        for (int other = 0; other < ranks; other++)
+            MPI_Sendrecv(&rank, 1, MPI_INT, other, 2, &message, 1, MPI_INT, other, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
     printf("started %d on %s\n", (int) getpid(), name);
     fflush(stdout);
     while (error == MPI_SUCCESS) {
@@ -32,8 +42,12 @@ int main(int argc, char **argv)
             error = MPI_Recv(&message, 1, MPI_INT, last, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         else if (strcmp(how, "send") == 0)
             error = MPI_Ssend(&message, 1, MPI_INT, last, 1, MPI_COMM_WORLD);
-        else
+        else if (strcmp(how, "barrier") == 0)
             error = MPI_Barrier(MPI_COMM_WORLD);
+        else if (rank > 0)
+            error = MPIX_Mcast_recv(&message, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, NULL, MPI_STATUS_IGNORE);
+        else if ((error = MPIX_Imcast(&message, 1, MPI_INT, others, 1, MPI_COMM_WORLD, MPIX_MCAST_DELIVERED, &request)) == MPI_SUCCESS)
+            error = MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
     MPI_Error_string(error, text, &length);
     printf("rank %d got an MPI error: %s\n", rank, text);
