@@ -4,6 +4,9 @@
 #include "composite_coll_life.h"
 #include "coll/mcast/mcast.h"
 
+/* Bytes of short multicasts that wait in copies. */
+#define BACKLOG_LIMIT (1 << 20)
+
 static pm_group *groups[1 << (8 * sizeof(MPIR_Context_id_t))];
 
 static pm_peer *peer_of(void *context, int rank)
@@ -61,15 +64,9 @@ static void multicast_received(void *cookie, int source, int tag, size_t size)
     if (operation->packed)
         MPIR_Typerep_unpack(operation->packed, taken, operation->buffer, operation->count, operation->datatype, 0, &unpacked);
     if (size > operation->room)
-        MPIR_ERR_SET2(status->MPI_ERROR, MPI_ERR_TRUNCATE, "**truncate", "**truncate %d %d", (int) size, (int) operation->room);
+        MPIR_ERR_SET2(status->MPI_ERROR, MPI_ERR_TRUNCATE, "**truncate", "**truncate %d %d", (int) MPL_MIN(size, INT_MAX),
+                      (int) operation->room);
     end(operation);
-}
-
-/* A relay could not pass something on: whoever waits next is told, as of any lost peer. */
-static void multicast_failed(void)
-{
-    MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_FATAL, __func__, __LINE__, MPI_ERR_OTHER, "**composite", "**composite %s",
-                         pm_error_text());
 }
 
 int MPIDI_COMPOSITE_mcast_init(void)
@@ -86,7 +83,6 @@ int MPIDI_COMPOSITE_mcast_init(void)
     setup.fanout = MPL_MAX(MPIR_CVAR_CH4_COMPOSITE_MCAST_FANOUT, 1);
     setup.sent = multicast_sent;
     setup.received = multicast_received;
-    setup.failed = multicast_failed;
     return pm_mcast_open(&setup);
 }
 
@@ -115,7 +111,8 @@ void MPIDI_COMPOSITE_mcast_comm_free(MPIR_Comm * comm)
     if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM || comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__NODE ||
         comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__NODE_ROOTS || groups[comm->context_id] == NULL)
         return;
-    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    /* A request that is freed may be the last to hold the communicator, and then the lock is held. */
+    MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);
     pm_group_close(groups[comm->context_id]);
     groups[comm->context_id] = NULL;
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
@@ -124,6 +121,7 @@ void MPIDI_COMPOSITE_mcast_comm_free(MPIR_Comm * comm)
 void MPIDI_COMPOSITE_mcast_finalize(void)
 {
     pm_mcast_close();
+    memset(groups, 0, sizeof groups);
 }
 
 static int check_members(const MPIX_Bitmap * members, MPIR_Comm * comm)
@@ -232,7 +230,7 @@ int MPIR_Mcast_impl(const void *buf, MPI_Count count, MPI_Datatype datatype, con
 {
     int mpi_errno, contiguous, sent;
     MPI_Aint true_lb;
-    size_t size;
+    size_t size, behind;
     MPIR_Datatype *type ATTRIBUTE((unused));
     MPIR_Request *request = NULL;
 
@@ -243,8 +241,21 @@ int MPIR_Mcast_impl(const void *buf, MPI_Count count, MPI_Datatype datatype, con
         MPIR_ERR_CHECK(mpi_errno);
         MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
         sent = pm_mcast_send(groups[comm->context_id], MPIR_get_contig_ptr(buf, true_lb), size, members, tag, 0, NULL);
+        behind = pm_mcast_backlog();
         MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-        return sent == PM_FAILED ? MPIDI_COMPOSITE_lost() : MPI_SUCCESS;
+        if (sent == PM_FAILED)
+            return MPIDI_COMPOSITE_lost();
+        /* Those who are sent to more than they take hold up the master before its copies fill the memory. */
+        while (behind > 0 && mpi_errno == MPI_SUCCESS) {
+            mpi_errno = MPID_Progress_test(NULL);
+            MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+            behind = pm_mcast_backlog();
+            MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+            if (behind <= BACKLOG_LIMIT)
+                break;
+            MPIDI_COMPOSITE_WAIT_MESSAGE();
+        }
+        return mpi_errno;
     }
     mpi_errno = MPIR_Imcast_impl(buf, count, datatype, members, tag, comm, 0, &request);
     MPIR_ERR_CHECK(mpi_errno);
@@ -262,8 +273,9 @@ int MPIR_Mcast_irecv_impl(void *buf, MPI_Count count, MPI_Datatype datatype, int
     char *data;
 
     if (source == MPI_PROC_NULL) {
-        *request = MPIR_Request_create_complete(MPIR_REQUEST_KIND__COLL);
-        MPIR_Status_set_procnull(&(*request)->status);
+        if (members)
+            MPIX_Bitmap_zero(members, comm->local_size);
+        *request = MPIR_Request_create_null_recv();
         return MPI_SUCCESS;
     }
     /* Not a RECV: MPI_Cancel would look for it among those of MPICH. */

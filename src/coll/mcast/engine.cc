@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -54,7 +55,7 @@ struct Engine::Posted {
 // A multicast that this process is a member of, from its first message until it is received and passed on.
 struct Engine::Arrival {
     int master = 0, tag = 0;
-    std::uint16_t order = 0;
+    std::uint32_t order = 0;
     std::uint64_t origin = 0;
     std::uint32_t serial = 0;
     std::uint64_t size = 0;
@@ -71,7 +72,7 @@ struct Engine::Arrival {
     std::unique_ptr<Posted> posted;
     Bytes store;  // where it is gathered when it has no better place
     std::uint64_t received = 0;
-    bool begun = false, complete = false, in_turn = false;
+    bool complete = false, in_turn = false;
 
     bool is_leader() const { return position == host_begin; }
     bool on_our_host(std::uint32_t other) const { return other >= host_begin && other < host_end; }
@@ -110,8 +111,8 @@ struct Engine::Arrival {
 
 // What one master sends us, numbered by it.
 struct Engine::Stream {
-    std::uint16_t next = 0;  // whose turn it is to be received
-    std::unordered_map<std::uint16_t, std::shared_ptr<Arrival>> arrivals;
+    std::uint32_t next = 0;  // whose turn it is to be received
+    std::unordered_map<std::uint32_t, std::shared_ptr<Arrival>> arrivals;
 };
 
 // A delivered multicast: this member and those below it tell the parent when all of them have it.
@@ -123,9 +124,11 @@ struct Engine::Duty {
 struct Engine::Outgoing {
     void *cookie;
     std::uint32_t serial;
+    pm_peer *first;            // whom it is sent to
     std::uint32_t queued = 0;  // messages that the device has not accepted yet
     bool wants_ack = false;
     bool issued = false;
+    std::string error = {};
     std::vector<std::pair<int, pm_peer *>> members = {};  // of one that wants to be acknowledged
     Time look_at = {};                                    // when to look after them
 };
@@ -134,6 +137,7 @@ struct Engine::Sending {
     Bytes bytes;
     std::uint32_t serial;
     bool of_outgoing;
+    std::size_t copied = 0;  // of a multicast of ours that nobody waits for
 };
 
 struct Engine::Incoming {
@@ -156,8 +160,9 @@ struct Engine::Parked {
 
 struct pm_group {
     pm_group_setup setup;
-    std::vector<std::uint16_t> next_orders;   // of what we send to each rank, for whole words
+    std::vector<std::uint32_t> next_orders;   // of what we send to each rank, for whole words
     std::vector<std::uint64_t> on_our_host;  // the set of these ranks, once it is needed
+    std::optional<bool> shares_host;         // all of them are reached over shared memory
     std::unordered_map<int, pm::coll::Engine::Stream> streams;
     std::list<std::unique_ptr<pm::coll::Engine::Posted>> posted;
     std::list<std::shared_ptr<pm::coll::Engine::Arrival>> unexpected;  // in the order they may be received
@@ -199,6 +204,7 @@ Members members_of(const pm_group *group, std::span<const std::uint64_t> words, 
 struct First {
     int rank = -1;
     std::uint32_t neighbours = 1;
+    bool near = false;  // on the master's host
 };
 
 // The ranks on our host but our own, as a set.
@@ -226,6 +232,7 @@ First first_of(pm_group *group, std::span<const std::uint64_t> words)
     const std::vector<std::uint64_t> &host = on_our_host(group);
     First first, near;
     near.neighbours = 0;
+    near.near = true;
     for (std::size_t i = 0; i < words.size(); ++i) {
         std::uint64_t word = words[i] & ~bit_in_word(self, i);
         std::uint64_t here = word & host[i];
@@ -278,6 +285,18 @@ void Engine::close_group(pm_group *group)
 }
 
 // --- sending ------------------------------------------------------------------------------------------------------------
+
+bool Engine::shares_host(pm_group *group)
+{
+    if (!group->shares_host) {
+        group->shares_host = true;
+        bitmap::for_each(on_our_host(group), [&](int rank) {
+            if (!transport_.on_host(group->peer(rank)))
+                group->shares_host = false;
+        });
+    }
+    return *group->shares_host;
+}
 
 BlockHead *Engine::lend(std::size_t size, std::uint32_t readers)
 {
@@ -360,18 +379,31 @@ bool Engine::transmit(pm_peer *peer, WireHeader header, const List &list, const 
         held = Bytes::copy(data, size);
         data = held.data();
     }
-    auto sending = new Sending{std::move(held), outgoing != nullptr ? outgoing->serial : 0, outgoing != nullptr};
+    bool ours = header.origin == origin_ && header.kind == WireHeader::Kind::piece;
+    auto sending = new Sending{std::move(held), outgoing != nullptr ? outgoing->serial : 0, outgoing != nullptr,
+                               ours && outgoing == nullptr ? size : 0};
     int status = transport_.send(peer, buffer, header_size, data, size, as_cookie(sending));
-    if (status != PM_QUEUED)
+    if (status != PM_QUEUED) {
         delete sending;
-    else if (outgoing != nullptr)
-        outgoing->queued++;
+    } else {
+        backlog_ += sending->copied;
+        if (outgoing != nullptr)
+            outgoing->queued++;
+    }
     return status != PM_FAILED;
+}
+
+// For others, who would wait for ever if it were lost: then everything fails from now on.
+void Engine::relay(pm_peer *peer, const WireHeader &header, const List &list, const Piece &piece)
+{
+    if (!transmit(peer, header, list, piece, nullptr))
+        transport_.failed({});
 }
 
 void Engine::taken(void *cookie)
 {
     std::unique_ptr<Sending> sending(from_cookie<Sending>(cookie));
+    backlog_ -= sending->copied;
     if (!sending->of_outgoing)
         return;
     auto found = outgoing_.find(sending->serial);
@@ -385,9 +417,9 @@ void Engine::settle(Outgoing *outgoing)
 {
     if (!outgoing->issued || outgoing->queued > 0 || outgoing->wants_ack)
         return;
-    void *cookie = outgoing->cookie;
-    outgoing_.erase(outgoing->serial);
-    settings_.sent(cookie, nullptr);
+    std::unique_ptr<Outgoing> done = std::move(outgoing_[outgoing->serial]);
+    outgoing_.erase(done->serial);
+    settings_.sent(done->cookie, done->error.empty() ? nullptr : done->error.c_str());
 }
 
 namespace {
@@ -398,15 +430,15 @@ constexpr std::size_t words_by_rank = 2;
 constexpr std::size_t members_by_rank = 24;
 
 // The orders to send, and the next ones for the members.
-std::span<const std::uint16_t> count_orders(pm_group *group, std::span<const std::uint64_t> words, bool by_rank,
-                                            std::vector<std::uint16_t> *orders)
+std::span<const std::uint32_t> count_orders(pm_group *group, std::span<const std::uint64_t> words, bool by_rank,
+                                            std::vector<std::uint32_t> *orders)
 {
     group->next_orders.resize((static_cast<std::size_t>(group->setup.size) + 63) / 64 * 64);
     if (by_rank) {
         orders->assign(group->next_orders.begin(), group->next_orders.begin() + static_cast<std::ptrdiff_t>(words.size() * 64));
         for (std::size_t i = 0; i < words.size(); ++i)
             for (std::size_t bit = 0; bit < 64; ++bit)
-                group->next_orders[i * 64 + bit] = static_cast<std::uint16_t>(group->next_orders[i * 64 + bit] + (words[i] >> bit & 1));
+                group->next_orders[i * 64 + bit] += static_cast<std::uint32_t>(words[i] >> bit & 1);
     } else {
         bitmap::for_each(words, [&](int rank) {
             if (rank != group->setup.rank)
@@ -430,13 +462,13 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     if (first.rank < 0)
         return PM_OK;
     bool by_rank = words.size() <= words_by_rank && bitmap::count(words) > members_by_rank;
-    std::vector<std::uint16_t> chosen;
-    std::span<const std::uint16_t> orders = count_orders(group, words, by_rank, &chosen);
+    std::vector<std::uint32_t> chosen;
+    std::span<const std::uint32_t> orders = count_orders(group, words, by_rank, &chosen);
 
     Outgoing *outgoing = nullptr;
     std::uint32_t serial = next_serial_++;
     if (cookie != nullptr) {
-        outgoing_[serial] = std::make_unique<Outgoing>(Outgoing{cookie, serial});
+        outgoing_[serial] = std::make_unique<Outgoing>(Outgoing{cookie, serial, group->peer(first.rank)});
         outgoing = outgoing_[serial].get();
         outgoing->wants_ack = delivered;
         if (delivered)
@@ -461,7 +493,9 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     header.owner = self;
 
     pm_peer *peer = group->peer(first.rank);
-    bool share = size >= settings_.shared_limit && size != 0 && transport_.on_host(peer);
+    // Whoever is said to read it must: without hosts that is the first member alone.
+    bool share = size >= settings_.shared_limit && size != 0 && transport_.on_host(peer) &&
+                 (!by_host || (first.near && shares_host(group)));
     auto bytes = static_cast<const std::byte *>(data);
     bool sent = true;
     for (std::size_t offset = 0; sent && (offset < size || offset == 0); offset += header.length) {
@@ -498,7 +532,6 @@ void Engine::deliver_to_self(pm_group *group, const void *data, std::size_t size
     if (size != 0)
         std::memcpy(arrival->destination(), data, size);
     arrival->received = size;
-    arrival->begun = true;
     arrival->complete = true;
     if (arrival->posted)
         deliver(arrival);
@@ -536,7 +569,7 @@ void *Engine::arrived(const void *bytes, const void *piece, std::size_t piece_si
             if (arrival->is_leaf()) {
                 incoming->place = arrival->destination() + header.offset;
                 incoming->arrival = std::move(arrival);
-            } else if (std::uint32_t readers = arrival->readers()) {
+            } else if (std::uint32_t readers = arrival->readers(); readers != 0 && shares_host(found->second.get())) {
                 if (BlockHead *block = lend(total, readers + 1))
                     incoming->bytes = Bytes::in_block(block);
             }
@@ -613,9 +646,8 @@ bool Engine::view_shared(pm_group *group, const WireHeader &header, Piece *piece
 {
     void *seen = transport_.view(group->peer(header.owner), header.address, header.length + sizeof(BlockHead));
     if (seen == nullptr) {
-        (void)transport_.failed("shmem: shared memory of rank " + std::to_string(header.owner) + ", with a multicast of rank " +
-                                std::to_string(header.master) + ", cannot be read");
-        settings_.failed();
+        transport_.failed("shmem: shared memory of rank " + std::to_string(header.owner) + ", with a multicast of rank " +
+                          std::to_string(header.master) + ", cannot be read");
         return false;
     }
     piece->stable = Bytes::in_block(static_cast<BlockHead *>(seen));
@@ -649,7 +681,7 @@ bool Engine::pass_on_simply(pm_group *group, const WireHeader &header, const Lis
     if (is_first)
         bitmap::for_each(list.words, [&](int rank) {
             if (rank != self && rank != header.master)
-                (void)transmit(group->peer(rank), header, list, piece, nullptr);
+                relay(group->peer(rank), header, list, piece);
         });
     return true;
 }
@@ -677,7 +709,7 @@ bool Engine::deliver_at_once(pm_group *group, const WireHeader &header, const Li
     return true;
 }
 
-std::uint16_t Engine::order_of(const pm_group *group, const WireHeader &header, const List &list)
+std::uint32_t Engine::order_of(const pm_group *group, const WireHeader &header, const List &list)
 {
     int self = group->setup.rank;
     return list.orders[header.flags & WireHeader::by_rank ? static_cast<std::size_t>(self)
@@ -688,7 +720,7 @@ std::uint16_t Engine::order_of(const pm_group *group, const WireHeader &header, 
 std::shared_ptr<Engine::Arrival> Engine::arrival_of(pm_group *group, const WireHeader &header, const List &list, bool passed_on)
 {
     int self = group->setup.rank;
-    std::uint16_t order = order_of(group, header, list);
+    std::uint32_t order = order_of(group, header, list);
     Stream &stream = group->streams[header.master];
     std::shared_ptr<Arrival> &place = stream.arrivals[order];
     if (place)
@@ -746,7 +778,7 @@ void Engine::keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, cons
                   const Piece &arrived)
 {
     Piece piece = arrived;
-    if (!piece.stable && header.length >= settings_.shared_limit && arrival->readers() > 1) {
+    if (!piece.stable && header.length >= settings_.shared_limit && arrival->readers() > 1 && shares_host(group)) {
         if (BlockHead *block = lend(header.length, arrival->readers() + 1)) {
             std::memcpy(bytes_of(block), piece.data, header.length);
             piece.stable = Bytes::in_block(block);
@@ -757,7 +789,6 @@ void Engine::keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, cons
     if (!piece.in_place)
         take(arrival, header, piece.data);
     arrival->received += header.length;
-    arrival->begun = true;
     if (!arrival->role.sends.empty()) {
         arrival->note_range(header.offset, header.offset + header.length);
         send_blocks(group, arrival.get(), header, list);
@@ -781,7 +812,7 @@ void Engine::pass_on(pm_group *group, const Arrival &arrival, const WireHeader &
         } else {
             next.flags = static_cast<std::uint8_t>(next.flags & ~WireHeader::shared);
         }
-        (void)transmit(peer, next, list, piece, nullptr);  // a lost peer is everybody's error: the device keeps it
+        relay(peer, next, list, piece);
     }
 }
 
@@ -797,8 +828,7 @@ void Engine::send_blocks(pm_group *group, Arrival *arrival, const WireHeader &he
         for (std::uint64_t done = 0; done < send.size; done += next.length) {
             next.offset = send.offset + done;
             next.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(send.size - done, 1u << 30));
-            (void)transmit(group->peer(arrival->ranks[send.to]), next, list, {arrival->store.data() + next.offset, arrival->store},
-                           nullptr);
+            relay(group->peer(arrival->ranks[send.to]), next, list, {arrival->store.data() + next.offset, arrival->store});
         }
     }
 }
@@ -839,7 +869,7 @@ void Engine::acknowledge(std::uint64_t origin, std::uint32_t serial)
     ack.kind = WireHeader::Kind::ack;
     ack.origin = origin;
     ack.serial = serial;
-    (void)transmit(duty.parent, ack, {}, {}, nullptr);
+    relay(duty.parent, ack, {}, {});
     duties_.erase(found);
 }
 
@@ -857,7 +887,7 @@ void Engine::on_ack(const WireHeader &header)
 
 void Engine::attend(Time now)
 {
-    std::vector<std::pair<std::uint32_t, int>> lost;
+    std::vector<Outgoing *> lost;
     for (auto &[serial, outgoing] : outgoing_) {
         if (!outgoing->wants_ack)
             continue;
@@ -868,21 +898,22 @@ void Engine::attend(Time now)
         outgoing->look_at = now + patience;
         for (auto [rank, peer] : outgoing->members) {
             if (transport_.has_ended(peer)) {
-                lost.emplace_back(serial, rank);
+                outgoing->error = "rank " + std::to_string(rank) + ", a member of the multicast, has ended";
+                outgoing->wants_ack = false;
+                // What is queued for it is never read. What is queued for another will be, and must stay until then.
+                if (peer == outgoing->first)
+                    outgoing->queued = 0;
+                lost.push_back(outgoing.get());
                 break;
             }
             WireHeader call;
             call.kind = WireHeader::Kind::call;
             if (!transport_.on_host(peer))
-                (void)transmit(peer, call, {}, {}, nullptr);
+                relay(peer, call, {}, {});
         }
     }
-    for (auto [serial, rank] : lost) {
-        void *cookie = outgoing_[serial]->cookie;
-        outgoing_.erase(serial);
-        std::string text = "rank " + std::to_string(rank) + ", a member of the multicast, has ended";
-        settings_.sent(cookie, text.c_str());
-    }
+    for (Outgoing *outgoing : lost)
+        settle(outgoing);
 }
 
 // --- receiving ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// Multicast to sets of ranks: what a process does as master, as relay and as receiver. See README.md beside this file, and mcast.h
+// Multicast to sets of ranks: what a process does as master, as relay and as receiver. See README.md of src/coll, and mcast.h
 // for what it promises. Under the caller's lock; knows no MPI, no device and no clock.
 #pragma once
 
@@ -33,7 +33,8 @@ class Transport {
     virtual void free_shared(void *block) = 0;
     // Where [address, address + size) of the peer's memory is here; nullptr when it cannot be seen.
     virtual void *view(pm_peer *peer, std::uint64_t address, std::size_t size) = 0;
-    virtual int failed(const std::string &text) = 0;  // remembers it; PM_FAILED
+    // Nothing can go on from now on. Without a text it is what send() failed with.
+    virtual void failed(const std::string &text) = 0;
 };
 
 struct Settings {
@@ -45,7 +46,6 @@ struct Settings {
     std::uint32_t fanout = 32;
     void (*sent)(void *cookie, const char *error) = nullptr;
     void (*received)(void *cookie, int source, int tag, std::size_t size) = nullptr;
-    void (*failed)() = nullptr;
 };
 
 class Engine {
@@ -72,6 +72,10 @@ class Engine {
     // Looks after members that have not acknowledged for long: whoever has ended is found by its host, or by being sent to.
     void attend(Time now);
 
+    // Somebody's acknowledgement depends on this process.
+    bool owes() const { return !duties_.empty(); }
+    // Bytes of multicasts that send() took without a cookie and the device has not accepted.
+    std::size_t backlog() const { return backlog_; }
     // Multicasts that are not all here, have not left, or are not acknowledged.
     std::size_t unfinished() const;
     // Blocks of shared memory that somebody may still be reading.
@@ -94,7 +98,7 @@ class Engine {
     bool view_shared(pm_group *group, const WireHeader &header, Piece *piece);
     bool pass_on_simply(pm_group *group, const WireHeader &header, const List &list, const Piece &piece);
     bool deliver_at_once(pm_group *group, const WireHeader &header, const List &list, const std::byte *data);
-    static std::uint16_t order_of(const pm_group *group, const WireHeader &header, const List &list);
+    static std::uint32_t order_of(const pm_group *group, const WireHeader &header, const List &list);
     std::shared_ptr<Arrival> arrival_of(pm_group *group, const WireHeader &header, const List &list, bool passed_on);
     void give_turns(pm_group *group, Stream *stream);
     void match(pm_group *group, const std::shared_ptr<Arrival> &arrival);
@@ -109,9 +113,11 @@ class Engine {
     void forget_if_done(pm_group *group, const Arrival &arrival);
     void deliver_to_self(pm_group *group, const void *data, std::size_t size, const std::uint64_t *members, int tag);
 
+    bool shares_host(pm_group *group);
     BlockHead *lend(std::size_t size, std::uint32_t readers);
     void reclaim();
     bool transmit(pm_peer *peer, WireHeader header, const List &list, const Piece &piece, Outgoing *outgoing);
+    void relay(pm_peer *peer, const WireHeader &header, const List &list, const Piece &piece);
     void settle(Outgoing *outgoing);
 
     Settings settings_;
@@ -124,6 +130,7 @@ class Engine {
     // Acknowledgements that a multicast still needs from us. Apart from its group, which may be closed before they are all here.
     std::map<std::pair<std::uint64_t, std::uint32_t>, Duty> duties_;
     std::vector<BlockHead *> lent_;
+    std::size_t backlog_ = 0;
 };
 
 }  // namespace pm::coll

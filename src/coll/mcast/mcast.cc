@@ -29,7 +29,7 @@ class Composite : public pm::coll::Transport {
     void *allocate_shared(std::size_t size) override { return pm_shared_alloc(size); }
     void free_shared(void *block) override { pm_shared_free(block); }
     void *view(pm_peer *peer, std::uint64_t address, std::size_t size) override { return pm_shared_view(peer, address, size); }
-    int failed(const std::string &text) override { return pm::failed({pm::Status::failed, text}); }
+    void failed(const std::string &text) override { pm_give_up(text.empty() ? pm_error_text() : text.c_str()); }
 };
 
 Composite composite;
@@ -55,7 +55,6 @@ int pm_mcast_open(const pm_mcast_setup *setup)
     settings.fanout = static_cast<std::uint32_t>(setup->fanout);
     settings.sent = setup->sent;
     settings.received = setup->received;
-    settings.failed = setup->failed;
     std::uint64_t origin = 0;
     if (getrandom(&origin, sizeof origin, 0) != sizeof origin)
         return pm::failed(pm::system_error("getrandom", errno));
@@ -93,6 +92,16 @@ void pm_mcast_receive(pm_group *group, void *buffer, size_t room, int source, in
 int pm_mcast_probe(pm_group *group, int source, int tag, int *found_source, int *found_tag, size_t *size)
 {
     return engine->probe(group, source, tag, found_source, found_tag, size);
+}
+
+int pm_mcast_owes(void)
+{
+    return engine != nullptr && engine->owes();
+}
+
+size_t pm_mcast_backlog(void)
+{
+    return engine->backlog();
 }
 
 void pm_mcast_attend(void)

@@ -31,8 +31,6 @@ typedef struct pm_mcast_setup {
     void (*sent)(void *cookie, const char *error);
     /* A posted receive has ended. `size` may be larger than its room. */
     void (*received)(void *cookie, int source, int tag, size_t size);
-    /* Something went wrong that the caller of no function can be told: pm_error_text() says what. */
-    void (*failed)(void);
 } pm_mcast_setup;
 
 /* PM_FAILED: a setting has no meaning. */
@@ -52,7 +50,8 @@ typedef struct pm_group_setup {
 pm_group *pm_group_open(const pm_group_setup *setup);
 void pm_group_close(pm_group *group);
 
-/* PM_OK: the data may be reused. PM_QUEUED: it must stay until sent(cookie). `members` has a bit for each rank. */
+/* PM_OK: the data may be reused. PM_QUEUED: it must stay until sent(cookie). `members` has a bit for each rank. Without a cookie it is
+ * copied if need be: pm_mcast_backlog() bytes are waiting so. */
 int pm_mcast_send(pm_group *group, const void *data, size_t size, const uint64_t *members, int tag, int delivered, void *cookie);
 
 /* Ends in received(cookie), perhaps before it returns. `members` is filled then, if not NULL. */
@@ -60,6 +59,11 @@ void pm_mcast_receive(pm_group *group, void *buffer, size_t room, int source, in
 
 /* 1 and what it is when such a receive would find something. */
 int pm_mcast_probe(pm_group *group, int source, int tag, int *found_source, int *found_tag, size_t *size);
+
+size_t pm_mcast_backlog(void);
+
+/* 1 while others wait for an acknowledgement that this process collects: call pm_progress(). */
+int pm_mcast_owes(void);
 
 /* Called now and then while nothing arrives: looks after those who do not answer. */
 void pm_mcast_attend(void);

@@ -50,19 +50,19 @@ static_assert(sizeof(WireHeader) == 72);
 
 inline std::size_t list_size(const WireHeader &header)
 {
-    return header.words * sizeof(std::uint64_t) + (header.orders * sizeof(std::uint16_t) + 7) / 8 * 8;
+    return header.words * sizeof(std::uint64_t) + (header.orders * sizeof(std::uint32_t) + 7) / 8 * 8;
 }
 
 // A view of the list, which is aligned.
 struct List {
     std::span<const std::uint64_t> words;
-    std::span<const std::uint16_t> orders;
+    std::span<const std::uint32_t> orders;
 };
 
 inline List list_at(const WireHeader &header, const void *place)
 {
     auto words = static_cast<const std::uint64_t *>(place);
-    return {{words, header.words}, {reinterpret_cast<const std::uint16_t *>(words + header.words), header.orders}};
+    return {{words, header.words}, {reinterpret_cast<const std::uint32_t *>(words + header.words), header.orders}};
 }
 
 }  // namespace pm::coll

@@ -166,7 +166,8 @@ static int barrier_with_progress(void)
     pthread_t thread;
     int created, naps = 0;
 
-    if (!pm_must_linger())
+    /* Others may also wait for what a multicast owes them. */
+    if (!pm_must_linger() && !pm_mcast_owes())
         return MPIR_pmi_barrier();
     MPL_atomic_store_int(&linger.done, 0);
     linger.mpi_errno = MPI_SUCCESS;

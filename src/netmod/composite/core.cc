@@ -6,7 +6,6 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <time.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include <utility>
 
 #include "base/cpus.h"
+#include "base/process.h"
 #include "base/time.h"
 #include "netmod/composite/heap.h"
 #include "netmod/composite/setup.h"
@@ -152,6 +152,10 @@ int poll_networks(bool all)
 
 int poll_devices()
 {
+    if (core->gave_up) [[unlikely]] {
+        failed(core->gave_up);
+        return -1;
+    }
     int done = core->links.shmem != nullptr ? static_cast<int>(core->links.shmem->poll()) : 0;
     bool all = false;
     if (look_everywhere.load(std::memory_order_relaxed)) [[unlikely]] {
@@ -163,7 +167,7 @@ int poll_devices()
         return -1;
     done += by_networks;
     core->quiet_polls = done > 0 ? 0 : core->quiet_polls + 1;
-    if (core->idle != nullptr && done == 0 && (all || core->quiet_polls % polls_between_idle == 0)) [[unlikely]]
+    if (core->idle != nullptr && (all || ++core->polls % polls_between_idle == 0)) [[unlikely]]
         core->idle();
     if (!core->links.ucx.empty()) {
         if (done > 0)
@@ -597,6 +601,12 @@ void pm_shared_free(void *block)
     core->links.shmem->free_shared(block);
 }
 
+void pm_give_up(const char *text)
+{
+    if (!core->gave_up)
+        core->gave_up = {pm::Status::failed, text};
+}
+
 int pm_on_host(const pm_peer *peer)
 {
     return peer->kind == DeviceKind::shmem;
@@ -604,7 +614,7 @@ int pm_on_host(const pm_peer *peer)
 
 int pm_has_ended(const pm_peer *peer)
 {
-    return peer->kind == DeviceKind::shmem && kill(peer->shmem->card.process, 0) != 0 && errno == ESRCH;
+    return peer->kind == DeviceKind::shmem && pm::process_has_ended(peer->shmem->card.process);
 }
 
 void *pm_shared_view(pm_peer *peer, uint64_t address, size_t size)

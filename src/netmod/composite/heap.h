@@ -14,6 +14,9 @@ extern "C" {
 void *pm_shared_alloc(size_t size);     /* at most PM_SHARED_LIMIT; NULL when there is none left */
 void pm_shared_free(void *block);
 
+/* From now on pm_progress() fails with this. */
+void pm_give_up(const char *text);
+
 /* Whether a peer is reached over shared memory; then [address, address + size) of its shared memory is at the answer here, or NULL. */
 int pm_on_host(const pm_peer *peer);
 int pm_has_ended(const pm_peer *peer);  /* a process of this host has; 0 when that is not known */

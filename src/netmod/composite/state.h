@@ -81,6 +81,8 @@ struct Core {
     std::array<Turns, places_max> turns;
     std::array<std::uint64_t, places_max> messages_received{}, bytes_received{};
     std::uint64_t pulls = 0, bytes_pulled = 0;
+    Error gave_up;  // why nothing goes on any more
+    std::uint32_t polls = 0;
     std::uint32_t quiet_polls = 0;  // in a row that delivered nothing
     bool network_peers = false;
     Watch watch;         // of the hosts that UCX reaches

@@ -641,12 +641,9 @@ unsigned Ucx::poll()
     done_ = 0;
     if (!parked_.empty()) [[unlikely]]
         deliver_parked();
-    // Much of what UCX does by itself is nothing to us; a message may be right behind it. Bytes of a long one are something:
-    // whoever waits for it should not fall asleep meanwhile.
-    int rounds = 0;
-    while (rounds < 4 && ucp_worker_progress(worker_) != 0 && done_ == 0)
-        ++rounds;
-    done_ += rounds > 0;
+    // Much of what UCX does by itself is nothing to us; a message may be right behind it.
+    for (int rounds = 0; rounds < 4 && ucp_worker_progress(worker_) != 0 && done_ == 0; ++rounds) {
+    }
     if (!to_greet_.empty() || !to_close_.empty() || !closing_.empty()) [[unlikely]]
         attend_peers();
     polling_ = false;
