@@ -139,17 +139,20 @@ check "figure 3: clusters that no network joins are told" apart
 check "figure 3: a host that should be on a network, and is not, is told" \
     refused "host b0 is among the hosts of network \"san-a\", but none of its ports leads there" all_ranks NETWORKS="$san_a hosts a*,b0;$san_b" ./hello
 
-# with_stranger COMMAND...: while a stranger has the only port on a1 that UCX may use for san-a.
+# with_stranger COMMAND...: while a stranger has the only port on a1 that UCX may use for san-a: below those that the kernel gives to
+# connections, which nobody else has, and another one each time, as that of an ended connection stays taken for a while.
+port=20700
 with_stranger() {
     local stranger status
+    port=$((port + 1))
     : >stranger.out
     "$here/cluster" --name "$cluster_name" exec a1 python3 -c '
-import socket, time
-stranger = socket.create_server(("10.78.0.2", 47000))
+import socket, sys, time
+stranger = socket.create_server(("10.78.0.2", int(sys.argv[1])))
 print("listening", flush=True)
-time.sleep(600)' >stranger.out 2>&1 &
+time.sleep(600)' $port >stranger.out 2>&1 &
     stranger=$!
-    wait_for listening stranger.out 1 && UCX_TCP_PORT_RANGE=47000-47000 "$@"
+    wait_for listening stranger.out 1 && UCX_TCP_PORT_RANGE=$port-$port "$@"
     status=$?
     kill $stranger
     wait $stranger
