@@ -211,11 +211,17 @@ void Shmem::empty_descriptor()
     }
 }
 
+// Of a peer that is attached.
+std::byte *Shmem::find_in_heap(Peer *peer, std::uint64_t address, std::size_t size)
+{
+    return peer->heap.find(reinterpret_cast<const SegmentHeader *>(peer->header.data()), address, size);
+}
+
 void *Shmem::view(Peer *peer, std::uint64_t address, std::size_t size)
 {
     if (prepare(peer) != Status::ok)
         return nullptr;
-    return peer->heap.find(reinterpret_cast<const SegmentHeader *>(peer->header.data()), address, size);
+    return find_in_heap(peer, address, size);
 }
 
 bool Shmem::pull(Peer *peer, std::uint64_t address, const iovec *pieces, std::size_t count)
@@ -223,10 +229,9 @@ bool Shmem::pull(Peer *peer, std::uint64_t address, const iovec *pieces, std::si
     std::size_t size = 0;
     for (std::size_t i = 0; i < count; ++i)
         size += pieces[i].iov_len;
-    if (peer->ready == nullptr && attach(peer) != Status::ok)
+    if (prepare(peer) != Status::ok)
         return false;
-    auto header = reinterpret_cast<const SegmentHeader *>(peer->header.data());
-    const std::byte *source = peer->heap.find(header, address, size);
+    const std::byte *source = find_in_heap(peer, address, size);
     if (source == nullptr)
         return shmem::pull(peer->card.process, address, pieces, count);
     for (std::size_t i = 0; i < count; ++i) {

@@ -143,6 +143,7 @@ class Shmem {
     }
     static void wake(Peer *peer);
     Status attach(Peer *peer);
+    static std::byte *find_in_heap(Peer *peer, std::uint64_t address, std::size_t size);
     Status send_parts(Peer *peer, const Message &message, SendProgress *progress);
     unsigned drain(Incoming *incoming);
     unsigned drain_ready(std::uint32_t bits);

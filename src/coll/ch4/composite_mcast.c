@@ -86,13 +86,19 @@ int MPIDI_COMPOSITE_mcast_init(void)
     return pm_mcast_open(&setup);
 }
 
+/* MPICH's own communicators of a host and of one rank of each host are not the user's. */
+static bool may_have_group(MPIR_Comm * comm)
+{
+    return comm->comm_kind == MPIR_COMM_KIND__INTRACOMM && comm->hierarchy_kind != MPIR_COMM_HIERARCHY_KIND__NODE &&
+        comm->hierarchy_kind != MPIR_COMM_HIERARCHY_KIND__NODE_ROOTS;
+}
+
 /* Everybody has the communicator's id from now on, and may send to us. */
 void MPIDI_COMPOSITE_mcast_comm_commit(MPIR_Comm * comm)
 {
     pm_group_setup setup;
 
-    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM || comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__NODE ||
-        comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__NODE_ROOTS || groups[comm->context_id])
+    if (!may_have_group(comm) || groups[comm->context_id])
         return;
     setup.id = comm->context_id;
     setup.size = comm->local_size;
@@ -108,8 +114,7 @@ void MPIDI_COMPOSITE_mcast_comm_commit(MPIR_Comm * comm)
 
 void MPIDI_COMPOSITE_mcast_comm_free(MPIR_Comm * comm)
 {
-    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM || comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__NODE ||
-        comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__NODE_ROOTS || groups[comm->context_id] == NULL)
+    if (!may_have_group(comm) || groups[comm->context_id] == NULL)
         return;
     /* A request that is freed may be the last to hold the communicator, and then the lock is held. */
     MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);

@@ -692,19 +692,13 @@ bool Engine::deliver_at_once(pm_group *group, const WireHeader &header, const Li
     Stream &stream = group->streams[header.master];
     if (stream.next != order_of(group, header, list))
         return false;
-    auto found = std::ranges::find_if(group->posted, [&](const auto &posted) {
-        return is_wanted(header.master, header.tag, posted->source, posted->tag);
-    });
-    if (found == group->posted.end())
+    std::unique_ptr<Posted> posted = take_posted(group, header.master, header.tag);
+    if (!posted)
         return false;
-    std::unique_ptr<Posted> posted = std::move(*found);
-    group->posted.erase(found);
     stream.next++;
     if (std::size_t size = std::min<std::size_t>(posted->room, header.size); size != 0)
         std::memcpy(posted->buffer, data, size);
-    if (posted->members != nullptr)
-        std::ranges::copy(list.words, posted->members);
-    settings_.received(posted->cookie, header.master, header.tag, header.size);
+    end_receive(*posted, list.words, header.master, header.tag, header.size);
     give_turns(group, &stream);
     return true;
 }
@@ -918,17 +912,24 @@ void Engine::attend(Time now)
 
 // --- receiving ----------------------------------------------------------------------------------------------------------
 
-void Engine::match(pm_group *group, const std::shared_ptr<Arrival> &arrival)
+// The first receive that wants it; nullptr when none does.
+std::unique_ptr<Engine::Posted> Engine::take_posted(pm_group *group, int master, int tag)
 {
     auto found = std::ranges::find_if(group->posted, [&](const auto &posted) {
-        return is_wanted(arrival->master, arrival->tag, posted->source, posted->tag);
+        return is_wanted(master, tag, posted->source, posted->tag);
     });
-    if (found == group->posted.end()) {
-        group->unexpected.push_back(arrival);
-        return;
-    }
-    arrival->posted = std::move(*found);
+    if (found == group->posted.end())
+        return nullptr;
+    std::unique_ptr<Posted> posted = std::move(*found);
     group->posted.erase(found);
+    return posted;
+}
+
+void Engine::match(pm_group *group, const std::shared_ptr<Arrival> &arrival)
+{
+    arrival->posted = take_posted(group, arrival->master, arrival->tag);
+    if (!arrival->posted)
+        group->unexpected.push_back(arrival);
 }
 
 void Engine::receive(pm_group *group, void *buffer, std::size_t room, int source, int tag, std::uint64_t *members, void *cookie)
@@ -956,9 +957,15 @@ void Engine::deliver(const std::shared_ptr<Arrival> &arrival)
     std::size_t size = std::min<std::size_t>(posted->room, arrival->size);
     if (arrival->store && size != 0)
         std::memcpy(posted->buffer, arrival->store.data(), size);
-    if (posted->members != nullptr)
-        std::ranges::copy(arrival->words, posted->members);
-    settings_.received(posted->cookie, arrival->master, arrival->tag, arrival->size);
+    end_receive(*posted, arrival->words, arrival->master, arrival->tag, arrival->size);
+}
+
+// Its bytes are in their place.
+void Engine::end_receive(const Posted &posted, std::span<const std::uint64_t> words, int master, int tag, std::uint64_t size)
+{
+    if (posted.members != nullptr)
+        std::ranges::copy(words, posted.members);
+    settings_.received(posted.cookie, master, tag, size);
 }
 
 bool Engine::probe(const pm_group *group, int source, int tag, int *found_source, int *found_tag, std::size_t *size) const

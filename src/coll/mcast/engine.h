@@ -8,6 +8,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -109,6 +110,8 @@ class Engine {
     void take(const std::shared_ptr<Arrival> &arrival, const WireHeader &header, const std::byte *data);
     void complete(pm_group *group, const std::shared_ptr<Arrival> &arrival);
     void deliver(const std::shared_ptr<Arrival> &arrival);
+    static std::unique_ptr<Posted> take_posted(pm_group *group, int master, int tag);
+    void end_receive(const Posted &posted, std::span<const std::uint64_t> words, int master, int tag, std::uint64_t size);
     void acknowledge(std::uint64_t origin, std::uint32_t serial);
     void forget_if_done(pm_group *group, const Arrival &arrival);
     void deliver_to_self(pm_group *group, const void *data, std::size_t size, const std::uint64_t *members, int tag);

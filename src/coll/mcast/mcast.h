@@ -65,7 +65,7 @@ size_t pm_mcast_backlog(void);
 /* 1 while others wait for an acknowledgement that this process collects: call pm_progress(). */
 int pm_mcast_owes(void);
 
-/* Called now and then while nothing arrives: looks after those who do not answer. */
+/* Called now and then: looks after those who do not answer. */
 void pm_mcast_attend(void);
 
 /* Where messages with PM_MCAST_TAG arrive; as the upcalls of setup.h. */

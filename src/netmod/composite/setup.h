@@ -40,7 +40,7 @@ typedef struct pm_setup {
     void (*offered)(int tag, void *header, void *offer);
     /* A message that pm_send() queued has been accepted as a whole. */
     void (*sent)(void *cookie);
-    /* Now and then while nothing arrives. */
+    /* Now and then, between polls. */
     void (*idle)(void);
 } pm_setup;
 
