@@ -350,12 +350,14 @@ bool Socket::receive_single()
 
 void Socket::receive_batch()
 {
-    if (!may_be_joined_ && arrived_ == 0) {
+    // Where two have come in a row there may be more. While nothing comes, or one by one, the simpler call is the faster one.
+    successes_ = arrived_ > 0 ? successes_ + 1 : 0;
+    bool many = successes_ > 1;
+    if (!may_be_joined_ && !many) {
         arrived_ = receive_single();
         return;
     }
-    // Where one has come there may be more. While nothing comes the simpler call is the faster one.
-    unsigned wanted = arrived_ > 0 ? batch : 1;
+    unsigned wanted = many ? batch : 1;
     mmsghdr messages[batch];
     iovec pieces[batch];
     sockaddr_storage names[batch];

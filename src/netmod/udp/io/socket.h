@@ -100,6 +100,7 @@ class Socket {
     Header headers_[expected_limit];        // of what is received into its place
     Arrival arrivals_[batch];
     unsigned arrived_ = 0;
+    unsigned successes_ = 0;  // looks in a row that brought something
 };
 
 template <class OnDatagram, class OnRefused>
