@@ -13,7 +13,7 @@
 
 namespace pm::shmem {
 
-inline constexpr std::size_t heap_block = 256 * 1024;
+inline constexpr std::size_t heap_block = 260 * 1024;  // 256 KB, and who uses it may say something about it
 inline constexpr std::size_t heap_blocks = 32;
 inline constexpr std::size_t heap_size = heap_block * heap_blocks;
 

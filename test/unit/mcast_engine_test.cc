@@ -296,7 +296,7 @@ Settings with(Algorithm algorithm)
     Settings settings;
     settings.choose = false;
     settings.algorithm = algorithm;
-    settings.piece = 10'000;
+    settings.piece = settings.block = 10'000;
     return settings;
 }
 

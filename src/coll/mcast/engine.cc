@@ -204,7 +204,8 @@ Members members_of(const pm_group *group, std::span<const std::uint64_t> words, 
 struct First {
     int rank = -1;
     std::uint32_t neighbours = 1;
-    bool near = false;  // on the master's host
+    bool near = false;   // on the master's host
+    bool alone = false;  // and so are all others
 };
 
 // The ranks on our host but our own, as a set.
@@ -232,11 +233,12 @@ First first_of(pm_group *group, std::span<const std::uint64_t> words)
     const std::vector<std::uint64_t> &host = on_our_host(group);
     First first, near;
     near.neighbours = 0;
-    near.near = true;
+    near.near = near.alone = true;
     for (std::size_t i = 0; i < words.size(); ++i) {
         std::uint64_t word = words[i] & ~bit_in_word(self, i);
         std::uint64_t here = word & host[i];
         near.neighbours += static_cast<std::uint32_t>(std::popcount(here));
+        near.alone = near.alone && here == word;
         if (here != 0 && near.rank < 0)
             near.rank = static_cast<int>(i) * 64 + std::countr_zero(here);
         if (word != 0 && first.rank < 0)
@@ -480,7 +482,8 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     WireHeader header;
     header.group = group->setup.id;
     header.algorithm = settings_.algorithm;
-    if (settings_.choose && size > settings_.thresholds.tree_limit)
+    bool one_host = by_host && first.alone;
+    if (settings_.choose && size > settings_.thresholds.tree_limit && !one_host)
         header.algorithm = choose(members_of(group, words, self, by_host).layout.hosts(), size, settings_.thresholds);
     header.flags = static_cast<std::uint8_t>((delivered ? WireHeader::delivered : 0) | (by_host ? WireHeader::by_host : 0) |
                                              (by_rank ? WireHeader::by_rank : 0));
@@ -496,11 +499,12 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     // Whoever is said to read it must: without hosts that is the first member alone.
     bool share = size >= settings_.shared_limit && size != 0 && transport_.on_host(peer) &&
                  (!by_host || (first.near && shares_host(group)));
+    std::size_t most = one_host ? settings_.block : settings_.piece;
     auto bytes = static_cast<const std::byte *>(data);
     bool sent = true;
     for (std::size_t offset = 0; sent && (offset < size || offset == 0); offset += header.length) {
         header.offset = offset;
-        header.length = static_cast<std::uint32_t>(std::min(size - offset, settings_.piece));
+        header.length = static_cast<std::uint32_t>(std::min(size - offset, most));
         header.flags = static_cast<std::uint8_t>(header.flags & ~WireHeader::shared);
         if (BlockHead *block = share ? lend(header.length, first.neighbours) : nullptr) {
             std::memcpy(bytes_of(block), bytes + offset, header.length);

@@ -43,7 +43,8 @@ struct Settings {
     Algorithm algorithm = Algorithm::binomial;  // when not
     Thresholds thresholds;
     std::size_t shared_limit = 4096;
-    std::size_t piece = 128 * 1024;
+    std::size_t piece = 128 * 1024;  // between hosts
+    std::size_t block = 256 * 1024;  // inside one
     std::uint32_t fanout = 32;
     void (*sent)(void *cookie, const char *error) = nullptr;
     void (*received)(void *cookie, int source, int tag, std::size_t size) = nullptr;

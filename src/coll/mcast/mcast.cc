@@ -51,6 +51,7 @@ int pm_mcast_open(const pm_mcast_setup *setup)
     }
     settings.thresholds = {setup->tree_limit, setup->doubling_limit, setup->chain_limit};
     settings.shared_limit = setup->shared_limit;
+    settings.block = PM_SHARED_LIMIT - sizeof(pm::coll::BlockHead);
     settings.piece = std::min<std::size_t>(setup->piece, PM_SHARED_LIMIT - sizeof(pm::coll::BlockHead));
     settings.fanout = static_cast<std::uint32_t>(setup->fanout);
     settings.sent = setup->sent;

@@ -222,7 +222,8 @@ cvars:
       verbosity   : MPI_T_VERBOSITY_USER_BASIC
       scope       : MPI_T_SCOPE_LOCAL
       description : >-
-        The largest part of a multicast that is passed on by itself, in bytes.
+        The largest part of a multicast that is passed on by itself, in bytes, when it goes to other hosts. On one host it is
+        260 KB.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_FANOUT
       category    : CH4_COMPOSITE

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-#define PM_SHARED_LIMIT (256 * 1024)
+#define PM_SHARED_LIMIT (260 * 1024)
 
 void *pm_shared_alloc(size_t size);     /* at most PM_SHARED_LIMIT; NULL when there is none left */
 void pm_shared_free(void *block);
