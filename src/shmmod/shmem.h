@@ -121,6 +121,14 @@ class Shmem {
     // Where a part of the peer's shared memory is here; nullptr when it cannot be seen.
     void *view(Peer *peer, std::uint64_t address, std::size_t size);
 
+    // The peer looks around, asleep or not.
+    void ring_at(Peer *peer)
+    {
+        if (prepare(peer) == Status::ok)
+            ring(peer);
+    }
+    static bool sleeps(const Peer *peer) { return peer->ready->load(std::memory_order_relaxed) & sleeping; }
+
     // Memory of this process's segment that is in use: bytes given to senders that claimed a slot.
     std::size_t memory_in_use() const;
 

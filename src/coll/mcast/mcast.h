@@ -6,7 +6,7 @@
 #ifndef PM_MCAST_H_INCLUDED
 #define PM_MCAST_H_INCLUDED
 
-#include "netmod/composite/core.h"
+#include "coll/group.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,15 +38,6 @@ int pm_mcast_open(const pm_mcast_setup *setup);
 void pm_mcast_close(void);
 
 typedef struct pm_group pm_group;
-/* `id` is the same for all of its ranks. `host` numbers the hosts the same way at all of them; NULL when that is not known. */
-typedef struct pm_group_setup {
-    uint16_t id;
-    int size;
-    int rank;
-    void *context;
-    pm_peer *(*peer)(void *context, int rank);
-    int (*host)(void *context, int rank);
-} pm_group_setup;
 pm_group *pm_group_open(const pm_group_setup *setup);
 void pm_group_close(pm_group *group);
 

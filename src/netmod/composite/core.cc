@@ -552,6 +552,8 @@ int pm_wait_arm(void)
     for (std::size_t i = 0; i < core->links.ucx.size(); ++i)
         if (core->turns[pm::first_ucx_place + i].has_peers && !core->links.ucx[i].device->arm())
             return 0;
+    // [W2] from here on whoever changes something sees that we sleep; pairs with [W1] in pm_nudge.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     return 1;
 }
 
@@ -615,6 +617,21 @@ int pm_on_host(const pm_peer *peer)
 int pm_has_ended(const pm_peer *peer)
 {
     return peer->kind == DeviceKind::shmem && pm::process_has_ended(peer->shmem->card.process);
+}
+
+void pm_ring(pm_peer *peer)
+{
+    SendTurn turn(peer);
+    if (peer->kind == DeviceKind::shmem)
+        core->links.shmem->ring_at(peer->shmem);
+}
+
+void pm_nudge(pm_peer *peer)
+{
+    // [W1] what we changed is visible before we look; pairs with [W2] in pm_wait_arm: one of both sees the other.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (peer->kind == DeviceKind::shmem && peer->shmem->ready != nullptr && pm::shmem::Shmem::sleeps(peer->shmem)) [[unlikely]]
+        pm_ring(peer);
 }
 
 void *pm_shared_view(pm_peer *peer, uint64_t address, size_t size)

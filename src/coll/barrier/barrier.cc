@@ -1,0 +1,116 @@
+// The engine of this process, on the composite device.
+#include "coll/barrier/barrier.h"
+
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "coll/barrier/engine.h"
+#include "netmod/composite/heap.h"
+
+size_t pm_barriers_in_flight;
+
+namespace {
+
+using pm::coll::BarrierBoard;
+using pm::coll::BarrierMessage;
+
+class Composite : public pm::coll::BarrierTransport {
+  public:
+    bool send(pm_peer *peer, const BarrierMessage &message) override
+    {
+        return pm_send(peer, PM_BARRIER_TAG, &message, sizeof message, nullptr, 0, nullptr) != PM_FAILED;
+    }
+    bool on_host(const pm_peer *peer) override { return pm_on_host(peer) != 0; }
+    bool has_ended(const pm_peer *peer) override { return pm_has_ended(peer) != 0; }
+    void ring(pm_peer *peer) override { pm_ring(peer); }
+    void failed(const std::string &text) override { pm_give_up(text.empty() ? pm_error_text() : text.c_str()); }
+
+    // Boards are small: they share one block.
+    BarrierBoard *make_board() override
+    {
+        if (block_ == nullptr) {
+            block_ = pm_shared_alloc(PM_SHARED_LIMIT);
+            for (std::size_t i = 0; block_ != nullptr && i < PM_SHARED_LIMIT / sizeof(BarrierBoard); ++i)
+                free_.push_back(new (static_cast<BarrierBoard *>(block_) + i) BarrierBoard{});
+        }
+        if (free_.empty())
+            return nullptr;
+        BarrierBoard *board = free_.back();
+        free_.pop_back();
+        return board;
+    }
+    void free_board(BarrierBoard *board) override { free_.push_back(board); }
+    BarrierBoard *view(pm_peer *peer, std::uint64_t address) override
+    {
+        return static_cast<BarrierBoard *>(pm_shared_view(peer, address, sizeof(BarrierBoard)));
+    }
+
+  private:
+    void *block_ = nullptr;
+    std::vector<BarrierBoard *> free_;
+};
+
+Composite *composite;
+pm::coll::BarrierEngine *engine;
+
+}  // namespace
+
+extern "C" {
+
+void pm_barrier_open(void (*ended)(void *cookie))
+{
+    composite = new Composite;
+    engine = new pm::coll::BarrierEngine(*composite, ended);
+}
+
+void pm_barrier_close(void)
+{
+    delete engine;
+    delete composite;
+    engine = nullptr;
+    pm_barriers_in_flight = 0;
+}
+
+void pm_barrier_group_open(const pm_group_setup *setup)
+{
+    engine->open(*setup);
+}
+
+void pm_barrier_group_close(uint16_t id)
+{
+    if (engine != nullptr)
+        engine->close(id);
+}
+
+void pm_barrier_start(uint16_t id, volatile int *flag, void *cookie)
+{
+    engine->start(id, flag, cookie);
+    pm_barriers_in_flight = engine->in_flight();
+}
+
+int pm_barrier_is_in_flight(uint16_t id, const volatile int *flag)
+{
+    return engine->is_in_flight(id, flag);
+}
+
+void pm_barrier_poll(void)
+{
+    engine->poll();
+    pm_barriers_in_flight = engine->in_flight();
+}
+
+void pm_barrier_attend(void)
+{
+    if (engine != nullptr)
+        engine->attend();
+}
+
+void pm_barrier_arrived(const void *header)
+{
+    BarrierMessage message;
+    std::memcpy(&message, header, sizeof message);
+    engine->on_message(message);
+}
+
+}  // extern "C"

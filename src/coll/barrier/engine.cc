@@ -1,0 +1,268 @@
+#include "coll/barrier/engine.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace pm::coll {
+
+BarrierEngine::~BarrierEngine()
+{
+    while (!groups_.empty())
+        close(groups_.begin()->first);
+}
+
+// Whoever is ahead of us may tell us about a communicator before we have it.
+BarrierEngine::Group &BarrierEngine::group_of(std::uint16_t id)
+{
+    std::unique_ptr<Group> &group = groups_[id];
+    if (!group)
+        group = std::make_unique<Group>();
+    return *group;
+}
+
+void BarrierEngine::open(const pm_group_setup &setup)
+{
+    group_of(setup.id).setup = setup;
+}
+
+void BarrierEngine::close(std::uint16_t id)
+{
+    auto found = groups_.find(id);
+    if (found == groups_.end())
+        return;
+    Group &group = *found->second;
+    in_flight_ -= group.waiting.size();
+    std::erase(active_, &group);
+    if (group.board != nullptr && group.leads())
+        transport_.free_board(group.board);
+    groups_.erase(found);
+}
+
+// Who stands where: the same at all ranks.
+void BarrierEngine::place(Group *group)
+{
+    const pm_group_setup &setup = group->setup;
+    std::unordered_map<int, std::size_t> places;  // host -> place of its leader
+    auto host = [&](int rank) { return setup.host != nullptr ? setup.host(setup.context, rank) : rank; };
+    const int ours = host(setup.rank);
+    for (int rank = 0; rank < setup.size; ++rank) {
+        int where = host(rank);
+        if (places.emplace(where, group->leaders.size()).second)
+            group->leaders.push_back(rank);
+        if (where == ours && rank != setup.rank)
+            group->mates.push_back(rank);
+    }
+    group->place = places[ours];
+    group->leader = group->leaders[group->place];
+    group->rounds = static_cast<unsigned>(std::bit_width(group->leaders.size() - 1));
+    group->placed = true;
+    if (group->mates.empty()) {
+        group->board_known = true;
+    } else if (group->leads()) {
+        bool shared = std::ranges::all_of(group->mates, [&](int rank) { return transport_.on_host(group->peer(rank)); });
+        group->board = shared ? transport_.make_board() : nullptr;
+        group->board_known = true;
+        group->base = group->board != nullptr ? group->board->done.load(std::memory_order_relaxed) : 0;
+        for (int rank : group->mates)
+            send(group, rank, BarrierMessage::Kind::board, reinterpret_cast<std::uint64_t>(group->board));
+    }
+}
+
+void BarrierEngine::send(Group *group, int rank, BarrierMessage::Kind kind, std::uint64_t number, unsigned round)
+{
+    if (!transport_.send(group->peer(rank),
+                         {group->setup.id, kind, static_cast<std::uint8_t>(round), group->setup.rank, number, group->base}))
+        transport_.failed({});
+}
+
+bool BarrierEngine::is_in_flight(std::uint16_t id, const volatile int *flag) const
+{
+    auto found = groups_.find(id);
+    return found != groups_.end() &&
+           std::ranges::any_of(found->second->waiting, [&](const Started &started) { return started.flag == flag; });
+}
+
+void BarrierEngine::start(std::uint16_t id, volatile int *flag, void *cookie)
+{
+    Group &group = group_of(id);
+    if (!group.placed) [[unlikely]]
+        place(&group);
+    if (flag != nullptr)
+        *flag = 0;
+    ++group.started;
+    if (!std::exchange(group.active, true))
+        active_.push_back(&group);
+    group.waiting.push_back({flag, cookie});
+    ++in_flight_;
+    advance(&group);
+}
+
+// Tells the host that we have arrived, as far as there is room on the board.
+void BarrierEngine::announce(Group *group)
+{
+    if (group->mates.empty()) {
+        group->announced = group->started;
+        return;
+    }
+    if (!group->board_known)
+        return;
+    if (group->board == nullptr && group->board_at != 0) {
+        group->board = transport_.view(group->peer(group->leader), group->board_at);
+        if (group->board == nullptr)
+            return transport_.failed("shmem: shared memory of rank " + std::to_string(group->leader) +
+                                     ", with the board of a barrier, cannot be read");
+    }
+    if (group->board == nullptr) {
+        if (group->announced < group->started && !group->leads())
+            send(group, group->leader, BarrierMessage::Kind::arrived, group->started);
+        group->announced = group->started;
+        return;
+    }
+    const std::size_t all = group->mates.size() + 1;
+    while (group->announced < group->started && group->announced < group->completed + BarrierBoard::places) {
+        std::uint64_t number = ++group->announced;
+        std::atomic<std::uint16_t> &arrived = group->arrived(number);
+        // [B1] whoever sees that all are here also sees what they did before; pairs with itself, [B2] and [B3].
+        if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1u < all)
+            continue;
+        if (group->spans_hosts()) {
+            if (!group->leads())
+                transport_.ring(group->peer(group->leader));
+        } else {
+            arrived.store(0, std::memory_order_relaxed);
+            publish(group, number);
+        }
+    }
+}
+
+// All ranks of all hosts have arrived, up to this one.
+void BarrierEngine::publish(Group *group, std::uint64_t number)
+{
+    if (group->board != nullptr) {
+        // [B4] pairs with [B5]. The place is empty before anybody can see this and use it again.
+        group->board->done.store(group->base + number, std::memory_order_release);
+        for (int rank : group->mates)
+            transport_.ring(group->peer(rank));
+    } else {
+        for (int rank : group->mates)
+            send(group, rank, BarrierMessage::Kind::done, number);
+        group->done = number;
+    }
+}
+
+// The leader of a host: how far it has come, and what the others are told of it.
+void BarrierEngine::lead(Group *group)
+{
+    if (group->mates.empty()) {
+        group->led = group->started;
+    } else if (group->board != nullptr) {
+        // [B2] pairs with [B1].
+        const auto all = static_cast<std::uint16_t>(group->mates.size() + 1);
+        for (;;) {
+            std::atomic<std::uint16_t> &next = group->arrived(group->led + 1);
+            if (group->led == group->announced || next.load(std::memory_order_acquire) != all)
+                break;
+            next.store(0, std::memory_order_relaxed);
+            ++group->led;
+        }
+    } else {
+        group->led = group->started;
+        for (int rank : group->mates)
+            group->led = std::min(group->led, group->mates_arrived[rank]);
+    }
+    std::uint64_t known = group->led;
+    for (unsigned round = 0; round < group->rounds; ++round) {
+        if (group->told[round] < known) {
+            group->told[round] = known;
+            std::size_t to = (group->place + (std::size_t{1} << round)) % group->leaders.size();
+            send(group, group->leaders[to], BarrierMessage::Kind::round, known, round);
+        }
+        known = std::min(known, group->heard[round]);
+    }
+    if (known > group->finished) {
+        group->finished = known;
+        publish(group, known);
+    }
+}
+
+unsigned BarrierEngine::complete(Group *group)
+{
+    // [B5] what all did before they started it is visible; pairs with [B4].
+    std::uint64_t done = group->board != nullptr ? group->board->done.load(std::memory_order_acquire) - group->base : group->done;
+    unsigned count = 0;
+    while (group->completed < done && !group->waiting.empty()) {
+        Started first = group->waiting.front();
+        group->waiting.pop_front();
+        ++group->completed;
+        --in_flight_;
+        ++count;
+        // [B6] for a thread that looks at its flag without a call.
+        if (first.flag != nullptr)
+            __atomic_store_n(first.flag, 1, __ATOMIC_RELEASE);
+        if (first.cookie != nullptr)
+            ended_(first.cookie);
+    }
+    return count;
+}
+
+unsigned BarrierEngine::advance(Group *group)
+{
+    unsigned count = 0, some;
+    do {
+        announce(group);
+        if (group->leads() && (group->spans_hosts() || group->board == nullptr))
+            lead(group);
+        some = complete(group);
+        count += some;
+    } while (some != 0 && group->announced < group->started);  // there is room for more now
+    return count;
+}
+
+unsigned BarrierEngine::poll()
+{
+    unsigned count = 0;
+    for (std::size_t i = 0; i < active_.size();) {
+        Group *group = active_[i];
+        count += advance(group);
+        if (group->waiting.empty()) {
+            group->active = false;
+            active_[i] = active_.back();
+            active_.pop_back();
+        } else {
+            ++i;
+        }
+    }
+    return count;
+}
+
+void BarrierEngine::on_message(const BarrierMessage &message)
+{
+    Group &group = group_of(message.group);
+    switch (message.kind) {
+        case BarrierMessage::Kind::board:
+            group.board_known = true;
+            group.board_at = message.number;
+            group.base = message.base;
+            break;
+        case BarrierMessage::Kind::arrived:
+            group.mates_arrived[message.from] = message.number;
+            break;
+        case BarrierMessage::Kind::round:
+            group.heard[message.round] = std::max(group.heard[message.round], message.number);
+            break;
+        case BarrierMessage::Kind::done:
+            group.done = message.number;
+            break;
+    }
+}
+
+void BarrierEngine::attend()
+{
+    for (Group *group : active_)
+        for (int rank : group->mates)
+            if (transport_.has_ended(group->peer(rank)))
+                transport_.failed("rank " + std::to_string(rank) + " has ended during a barrier");
+}
+
+}  // namespace pm::coll

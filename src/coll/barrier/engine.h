@@ -1,0 +1,137 @@
+// Fuzzy barriers: started now, looked at later, any number of them at once. See barrier.h for what it promises. Under the caller's
+// lock; knows no MPI, no device and no clock.
+//
+// Barriers of a communicator are counted, and complete in the order of their numbers, so that a number says everything: "all up to
+// this one". Inside a host the ranks count up in a board in shared memory, one cache line: the last one to arrive says so there.
+// Between hosts the first rank of each host, its leader, takes part in a dissemination: in round r it tells the leader 2^r
+// places further on how far it and all it has heard of have come. Messages say "up to", so that those of several barriers
+// become one when they are late.
+//
+//   started >= announced >= completed       of every rank
+//   led >= heard[0..] >= finished           of a leader: its host has arrived; others have; all have
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "coll/barrier/barrier.h"
+
+namespace pm::coll {
+
+// In memory that all ranks of a host see. A rank that has seen `done` at k may use the place of k + places. A board that is used
+// again by another communicator counts on: a slow rank may still have to see the last barrier of the one before.
+struct alignas(64) BarrierBoard {
+    static constexpr std::size_t places = 28;
+    std::atomic<std::uint64_t> done;
+    std::atomic<std::uint16_t> arrived[places];  // of barrier k: arrived[k % places]
+};
+static_assert(sizeof(BarrierBoard) == 64);
+
+struct BarrierMessage {
+    enum class Kind : std::uint8_t {
+        board,    // leader to the ranks of its host: the board is at `number`; 0: there is none, tell me by messages
+        arrived,  // rank to its leader, without a board: up to `number`
+        round,    // leader to leader: up to `number`
+        done,     // leader to the ranks of its host, without a board: up to `number`
+    };
+    std::uint16_t group = 0;
+    Kind kind = Kind::board;
+    std::uint8_t round = 0;
+    std::int32_t from = 0;
+    std::uint64_t number = 0;
+    std::uint64_t base = 0;  // of a board: what it counts from
+};
+
+class BarrierTransport {
+  public:
+    virtual ~BarrierTransport() = default;
+    virtual bool send(pm_peer *peer, const BarrierMessage &message) = 0;
+    virtual bool on_host(const pm_peer *peer) = 0;
+    virtual bool has_ended(const pm_peer *peer) = 0;  // false when that is not known
+    virtual void ring(pm_peer *peer) = 0;             // it looks at the board soon, asleep or not
+    virtual BarrierBoard *make_board() = 0;           // nobody is counted there; nullptr when there is no memory
+    virtual void free_board(BarrierBoard *board) = 0;
+    virtual BarrierBoard *view(pm_peer *peer, std::uint64_t address) = 0;
+    // Nothing can go on from now on. Without a text it is what send() failed with.
+    virtual void failed(const std::string &text) = 0;
+};
+
+class BarrierEngine {
+  public:
+    using Ended = void (*)(void *cookie);
+    BarrierEngine(BarrierTransport &transport, Ended ended) : transport_(transport), ended_(ended) {}
+    ~BarrierEngine();
+    BarrierEngine(const BarrierEngine &) = delete;
+    BarrierEngine &operator=(const BarrierEngine &) = delete;
+
+    void open(const pm_group_setup &setup);
+    void close(std::uint16_t id);
+
+    void start(std::uint16_t id, volatile int *flag, void *cookie);
+    bool is_in_flight(std::uint16_t id, const volatile int *flag) const;
+    void on_message(const BarrierMessage &message);
+    // Completes what can be completed; the number of barriers.
+    unsigned poll();
+    void attend();
+
+    std::size_t in_flight() const { return in_flight_; }
+
+  private:
+    struct Started {
+        volatile int *flag;
+        void *cookie;
+    };
+    struct Group {
+        pm_group_setup setup{};
+        bool placed = false;         // the next five are known
+        std::vector<int> mates;      // others of our host
+        std::vector<int> leaders;    // by host
+        std::size_t place = 0;       // of our leader among them
+        unsigned rounds = 0;
+        int leader = 0;
+
+        BarrierBoard *board = nullptr;
+        bool board_known = false;
+        bool active = false;          // in active_
+        std::uint64_t board_at = 0;   // in the leader's memory
+        std::uint64_t base = 0;       // of the board's numbers
+        std::uint64_t started = 0, announced = 0, completed = 0;
+        std::deque<Started> waiting;  // completed + 1, ...
+        std::uint64_t done = 0;       // as far as we were told, without a board
+
+        std::uint64_t led = 0, finished = 0;
+        std::array<std::uint64_t, 32> heard{}, told{};       // by round
+        std::unordered_map<int, std::uint64_t> mates_arrived;  // without a board
+
+        bool leads() const { return setup.rank == leader; }
+        bool spans_hosts() const { return leaders.size() > 1; }
+        std::atomic<std::uint16_t> &arrived(std::uint64_t number) const
+        {
+            return board->arrived[(base + number) % BarrierBoard::places];
+        }
+        pm_peer *peer(int rank) const { return setup.peer(setup.context, rank); }
+    };
+
+    Group &group_of(std::uint16_t id);
+    void place(Group *group);
+    void announce(Group *group);
+    void lead(Group *group);
+    void publish(Group *group, std::uint64_t number);
+    unsigned complete(Group *group);
+    unsigned advance(Group *group);
+    void send(Group *group, int rank, BarrierMessage::Kind kind, std::uint64_t number, unsigned round = 0);
+
+    BarrierTransport &transport_;
+    Ended ended_;
+    std::unordered_map<std::uint16_t, std::unique_ptr<Group>> groups_;
+    std::vector<Group *> active_;  // with barriers in flight
+    std::size_t in_flight_ = 0;
+};
+
+}  // namespace pm::coll

@@ -1,0 +1,577 @@
+#include "coll/window/engine.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace pm::coll {
+namespace {
+
+void set(volatile int *flag, int value)
+{
+    // [F1] for a thread that looks at its flag without a call: what the flag tells of is visible.
+    __atomic_store_n(flag, value, __ATOMIC_RELEASE);
+}
+
+template <class T>
+void *as_cookie(std::unique_ptr<T> object)
+{
+    return reinterpret_cast<void *>(reinterpret_cast<std::uintptr_t>(object.release()) | 3);
+}
+
+template <class T>
+T *from_cookie(void *cookie)
+{
+    return reinterpret_cast<T *>(reinterpret_cast<std::uintptr_t>(cookie) & ~std::uintptr_t{3});
+}
+
+struct Card {
+    std::uint64_t board;
+    std::uint64_t bytes;
+    std::uint64_t unused;
+};
+static_assert(sizeof(Card) == PM_WINDOW_CARD);
+
+// The data is there: `board` is that of the part it is in.
+void tell(std::byte *memory, WindowBoard *board, const pm_after &after)
+{
+    // [N1] the data is visible to whoever sees the count or the flag; pairs with [N2] and with what the program reads a flag by.
+    switch (after.kind) {
+        case PM_AFTER_NOTIFY:
+            board->notifications[after.value].fetch_add(1, std::memory_order_release);
+            break;
+        case PM_AFTER_COUNT:
+            board->counters[after.value].fetch_add(1, std::memory_order_release);
+            break;
+        case PM_AFTER_FLAG:
+            __atomic_store_n(reinterpret_cast<int *>(memory + after.offset), after.value, __ATOMIC_RELEASE);
+            break;
+        case PM_AFTER_NOTHING:
+            break;
+    }
+}
+
+pm_after after_of(const WindowMessage &message)
+{
+    return {static_cast<pm_after_kind>(message.after), message.value, message.flag, message.may_be_discarded};
+}
+
+}  // namespace
+
+// A message that the device has not accepted as a whole.
+struct WindowEngine::Sending {
+    void *cookie = nullptr;
+    volatile int *flag = nullptr;
+    std::uint64_t window = 0;
+    int notification = -1;  // of the data that was read, here
+};
+
+struct WindowEngine::Incoming {
+    WindowMessage message;
+    std::byte *place;
+    std::size_t filled, total;
+    std::unique_ptr<std::byte[]> nowhere;  // for what is not wanted
+};
+
+// Waits until the targets have said that so much of what we sent has happened. Then a flag is set, or a rank that asked us is
+// answered.
+struct WindowEngine::Sync {
+    std::vector<std::pair<int, std::uint64_t>> missing;
+    volatile int *flag;
+    int asked_by;
+    std::uint64_t number;
+};
+
+}  // namespace pm::coll
+
+pm_window::pm_window() = default;
+pm_window::~pm_window() = default;
+
+bool pm_window::take(int notification)
+{
+    auto which = static_cast<std::size_t>(notification);
+    // [N2] pairs with [N1].
+    if (board->notifications[which].load(std::memory_order_acquire) == taken[which])
+        return false;
+    ++taken[which];
+    return true;
+}
+
+bool pm_window::take_count(int counter, std::uint32_t arrivals)
+{
+    auto which = static_cast<std::size_t>(counter);
+    // [N2] pairs with [N1].
+    if (board->counters[which].load(std::memory_order_acquire) - counted[which] < arrivals)
+        return false;
+    counted[which] += arrivals;
+    return true;
+}
+
+namespace pm::coll {
+
+// --- windows ------------------------------------------------------------------------------------------------------------
+
+pm_window *WindowEngine::open(const pm_window_setup &setup, void *card)
+{
+    auto made = std::make_unique<pm_window>();
+    pm_window *window = made.get();
+    window->setup = setup;
+    window->targets.resize(static_cast<std::size_t>(setup.size));
+    window->board = transport_.make_board();
+    Card mine{reinterpret_cast<std::uint64_t>(window->board), setup.bytes, 0};
+    std::memcpy(card, &mine, sizeof mine);
+    if (window->board == nullptr) {
+        window->own_board = std::make_unique<WindowBoard>();
+        window->board = window->own_board.get();
+    }
+    // A board that was used before counts on.
+    for (std::size_t i = 0; i < window->taken.size(); ++i)
+        window->taken[i] = window->board->notifications[i].load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i < window->counted.size(); ++i)
+        window->counted[i] = window->board->counters[i].load(std::memory_order_relaxed);
+    window->board->discard.store(0, std::memory_order_relaxed);
+    windows_[setup.id] = std::move(made);
+    return window;
+}
+
+void WindowEngine::meet(pm_window *window, int rank, const void *card)
+{
+    Card its;
+    std::memcpy(&its, card, sizeof its);
+    pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
+    target.bytes = its.bytes;
+    if (rank == window->setup.rank) {
+        target.memory = static_cast<std::byte *>(window->setup.base);
+        target.board = window->board;
+        target.direct = true;
+        return;
+    }
+    target.peer = window->setup.peer(window->setup.context, rank);
+    if (its.board != 0)
+        target.board = transport_.view(target.peer, its.board);
+    if (target.board != nullptr)
+        target.memory = static_cast<std::byte *>(window->setup.memory(window->setup.context, rank));
+    target.direct = target.memory != nullptr;
+}
+
+void WindowEngine::close(pm_window *window)
+{
+    if (window->own_board == nullptr)
+        transport_.free_board(window->board);
+    std::erase_if(armed_, [&](const Armed &armed) { return armed.window == window; });
+    windows_.erase(window->setup.id);
+}
+
+// --- by stores ----------------------------------------------------------------------------------------------------------
+
+bool WindowEngine::store(pm_window *window, int rank, std::uint64_t offset, const void *data, std::size_t size, const pm_after &after)
+{
+    const pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
+    if (!target.direct)
+        return false;
+    if (after.may_be_discarded && target.board->discard.load(std::memory_order_relaxed) != 0)
+        return true;
+    if (size != 0)
+        std::memcpy(target.memory + offset, data, size);
+    tell(target.memory, target.board, after);
+    if (target.peer != nullptr) {
+        if (after.kind == PM_AFTER_NOTIFY)
+            transport_.nudge(target.peer);
+        else if (after.kind == PM_AFTER_COUNT)
+            transport_.ring(target.peer);  // its flag is set by itself
+    }
+    return true;
+}
+
+bool WindowEngine::load(pm_window *window, int rank, std::uint64_t offset, void *data, std::size_t size, int notification)
+{
+    const pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
+    if (!target.direct)
+        return false;
+    if (size != 0)
+        std::memcpy(data, target.memory + offset, size);
+    tell(target.memory, target.board, {PM_AFTER_NOTIFY, notification, 0, 0});
+    if (target.peer != nullptr)
+        transport_.nudge(target.peer);
+    return true;
+}
+
+// --- by messages --------------------------------------------------------------------------------------------------------
+
+int WindowEngine::send(pm_window *window, int rank, WindowMessage message, const void *data, std::size_t size,
+                       std::unique_ptr<Sending> sending)
+{
+    message.window = window->setup.id;
+    message.from = window->setup.rank;
+    void *cookie = size != 0 && sending != nullptr ? as_cookie(std::move(sending)) : nullptr;
+    int status = transport_.send(window->targets[static_cast<std::size_t>(rank)].peer, message, data, size, cookie);
+    if (status == PM_QUEUED && cookie != nullptr)
+        return status;
+    if (cookie != nullptr)
+        sending.reset(from_cookie<Sending>(cookie));
+    if (status == PM_FAILED)
+        transport_.failed({});
+    else if (sending != nullptr)
+        taken(as_cookie(std::move(sending)));
+    return status;
+}
+
+namespace {
+
+// One more message on its way to that target, whose effect we do not know of.
+void issue(pm_window *window, int rank)
+{
+    pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
+    if (target.known == target.issued++)
+        window->unknown.push_back(rank);
+}
+
+WindowMessage message_of(WindowMessage::Kind kind, std::uint64_t offset, const pm_after &after)
+{
+    WindowMessage message;
+    message.kind = kind;
+    message.offset = offset;
+    message.after = static_cast<std::uint8_t>(after.kind);
+    message.value = after.value;
+    message.flag = after.offset;
+    message.may_be_discarded = after.may_be_discarded != 0;
+    return message;
+}
+
+}  // namespace
+
+int WindowEngine::put(pm_window *window, int target, std::uint64_t offset, const void *data, std::size_t size, const pm_after &after,
+                      void *cookie)
+{
+    std::unique_ptr<Sending> sending;
+    if (cookie != nullptr) {
+        sending = std::make_unique<Sending>();
+        sending->cookie = cookie;
+    }
+    issue(window, target);
+    return send(window, target, message_of(WindowMessage::Kind::put, offset, after), data, size, std::move(sending)) == PM_FAILED ? PM_FAILED : PM_OK;
+}
+
+int WindowEngine::get(pm_window *window, int target, std::uint64_t offset, void *data, std::size_t size, int notification)
+{
+    WindowMessage message = message_of(WindowMessage::Kind::get, offset, {PM_AFTER_NOTIFY, notification, 0, 0});
+    message.size = size;
+    message.place = reinterpret_cast<std::uint64_t>(data);
+    issue(window, target);
+    return send(window, target, message, nullptr, 0, nullptr) == PM_FAILED ? PM_FAILED : PM_OK;
+}
+
+int WindowEngine::copy(pm_window *window, int source, std::uint64_t source_offset, int target, std::uint64_t target_offset,
+                       std::size_t size, const pm_after &after)
+{
+    if (source == window->setup.rank) {
+        const std::byte *data = static_cast<const std::byte *>(window->setup.base) + source_offset;
+        return store(window, target, target_offset, data, size, after) ? static_cast<int>(PM_OK)
+                                                                       : put(window, target, target_offset, data, size, after, nullptr);
+    }
+    WindowMessage message = message_of(WindowMessage::Kind::copy, source_offset, after);
+    message.size = size;
+    message.target = target;
+    message.target_offset = target_offset;
+    issue(window, source);
+    return send(window, source, message, nullptr, 0, nullptr) == PM_FAILED ? PM_FAILED : PM_OK;
+}
+
+void WindowEngine::taken(void *cookie)
+{
+    std::unique_ptr<Sending> sending(from_cookie<Sending>(cookie));
+    if (sending->flag != nullptr)
+        set(sending->flag, 1);
+    if (sending->cookie != nullptr)
+        ended_(sending->cookie);
+    if (sending->notification >= 0)
+        if (auto found = windows_.find(sending->window); found != windows_.end())
+            tell(nullptr, found->second->board, {PM_AFTER_NOTIFY, sending->notification, 0, 0});
+}
+
+// --- messages arrive ----------------------------------------------------------------------------------------------------
+
+// Where the data of a message belongs; nullptr when it is not wanted, or belongs nowhere.
+std::byte *WindowEngine::destination(pm_window *window, const WindowMessage &message, std::size_t size)
+{
+    if (window == nullptr)
+        return nullptr;
+    if (message.kind == WindowMessage::Kind::reply)
+        return reinterpret_cast<std::byte *>(message.place);
+    std::uint64_t bytes = window->targets[static_cast<std::size_t>(window->setup.rank)].bytes;
+    if (message.offset > bytes || size > bytes - message.offset)
+        return nullptr;
+    if (message.may_be_discarded && window->board->discard.load(std::memory_order_relaxed) != 0)
+        return nullptr;
+    return static_cast<std::byte *>(window->setup.base) + message.offset;
+}
+
+void *WindowEngine::arrived(const void *header, const void *piece, std::size_t piece_size, std::size_t total)
+{
+    WindowMessage message;
+    std::memcpy(&message, header, sizeof message);
+    auto found = windows_.find(message.window);
+    pm_window *window = found != windows_.end() ? found->second.get() : nullptr;
+    std::byte *place = total != 0 ? destination(window, message, total) : nullptr;
+    if (piece_size == total) {
+        if (place != nullptr)
+            std::memcpy(place, piece, total);
+        finish(message);
+        return nullptr;
+    }
+    auto incoming = std::make_unique<Incoming>(Incoming{message, place, 0, total, nullptr});
+    if (place == nullptr) {
+        incoming->nowhere = std::make_unique_for_overwrite<std::byte[]>(total);
+        incoming->place = incoming->nowhere.get();
+    }
+    void *cookie = as_cookie(std::move(incoming));
+    more(cookie, piece, piece_size);
+    return cookie;
+}
+
+void *WindowEngine::place(void *cookie)
+{
+    return from_cookie<Incoming>(cookie)->place;
+}
+
+void WindowEngine::more(void *cookie, const void *piece, std::size_t piece_size)
+{
+    auto incoming = from_cookie<Incoming>(cookie);
+    if (piece_size != 0)
+        std::memcpy(incoming->place + incoming->filled, piece, piece_size);
+    incoming->filled += piece_size;
+    if (incoming->filled == incoming->total)
+        placed(cookie);
+}
+
+void WindowEngine::placed(void *cookie)
+{
+    std::unique_ptr<Incoming> incoming(from_cookie<Incoming>(cookie));
+    finish(incoming->message);
+}
+
+// All of a message is here, and its data in its place.
+void WindowEngine::finish(const WindowMessage &message)
+{
+    auto found = windows_.find(message.window);
+    if (found == windows_.end())
+        return;
+    pm_window *window = found->second.get();
+    switch (message.kind) {
+        case WindowMessage::Kind::put:
+            if (!message.may_be_discarded || window->board->discard.load(std::memory_order_relaxed) == 0)
+                tell(static_cast<std::byte *>(window->setup.base), window->board, after_of(message));
+            break;
+        case WindowMessage::Kind::get:
+            on_get(window, message);
+            break;
+        case WindowMessage::Kind::copy: {
+            copy(window, window->setup.rank, message.offset, message.target, message.target_offset, message.size, after_of(message));
+            pm_window::Target &target = window->targets[static_cast<std::size_t>(message.target)];
+            target.forwarded = target.issued;
+            break;
+        }
+        case WindowMessage::Kind::sync:
+            on_sync(window, message);
+            break;
+        case WindowMessage::Kind::synced: {
+            pm_window::Target &target = window->targets[static_cast<std::size_t>(message.from)];
+            target.known = std::max(target.known, message.place);
+            if (target.known == target.issued)
+                std::erase(window->unknown, message.from);
+            settle(window);
+            break;
+        }
+        case WindowMessage::Kind::accept:
+            window->accepts[{message.from, message.value}].push_back(message);
+            match(window, message.from, message.value);
+            break;
+        case WindowMessage::Kind::keyed:
+            if (auto accepted = window->accepted.extract(message.place))
+                set(accepted.mapped(), 1);
+            break;
+        case WindowMessage::Kind::reply:
+            break;
+    }
+}
+
+void WindowEngine::on_get(pm_window *window, const WindowMessage &message)
+{
+    WindowMessage reply;
+    reply.kind = WindowMessage::Kind::reply;
+    reply.place = message.place;
+    auto sending = std::make_unique<Sending>();
+    sending->window = window->setup.id;
+    sending->notification = message.value;
+    send(window, message.from, reply, static_cast<std::byte *>(window->setup.base) + message.offset, message.size, std::move(sending));
+}
+
+// --- has it happened? ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+WindowMessage sync_of(std::uint64_t number, bool forwarded)
+{
+    WindowMessage message;
+    message.kind = WindowMessage::Kind::sync;
+    message.place = number;
+    message.forwarded = forwarded;
+    return message;
+}
+
+}  // namespace
+
+int WindowEngine::sync(pm_window *window, volatile int *flag)
+{
+    Sync sync{{}, flag, -1, 0};
+    set(flag, 0);
+    for (int rank : window->unknown) {
+        pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
+        sync.missing.emplace_back(rank, target.issued);
+        if (target.asked == target.issued)
+            continue;
+        target.asked = target.issued;
+        if (send(window, rank, sync_of(target.issued, true), nullptr, 0, nullptr) == PM_FAILED)
+            return PM_FAILED;
+    }
+    if (sync.missing.empty())
+        set(flag, 1);
+    else
+        window->syncs.push_back(std::move(sync));
+    return PM_OK;
+}
+
+// Messages of one rank come in order: all before this one have happened. But what we have forwarded may be under way; for that the
+// targets are asked in turn, for nothing further.
+void WindowEngine::on_sync(pm_window *window, const WindowMessage &message)
+{
+    Sync sync{{}, nullptr, message.from, message.place};
+    for (int rank : window->unknown) {
+        const pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
+        if (!message.forwarded || target.forwarded <= target.known)
+            continue;
+        // Not remembered as asked: one that we ask for ourselves asks for more.
+        sync.missing.emplace_back(rank, target.forwarded);
+        send(window, rank, sync_of(target.forwarded, false), nullptr, 0, nullptr);
+    }
+    if (sync.missing.empty())
+        answer(window, message.from, message.place);
+    else
+        window->syncs.push_back(std::move(sync));
+}
+
+void WindowEngine::answer(pm_window *window, int rank, std::uint64_t number)
+{
+    WindowMessage message;
+    message.kind = WindowMessage::Kind::synced;
+    message.place = number;
+    send(window, rank, message, nullptr, 0, nullptr);
+}
+
+void WindowEngine::settle(pm_window *window)
+{
+    for (std::size_t i = 0; i < window->syncs.size();) {
+        std::erase_if(window->syncs[i].missing, [&](const auto &each) {
+            return window->targets[static_cast<std::size_t>(each.first)].known >= each.second;
+        });
+        if (!window->syncs[i].missing.empty()) {
+            ++i;
+            continue;
+        }
+        Sync done = std::move(window->syncs[i]);
+        window->syncs.erase(window->syncs.begin() + static_cast<std::ptrdiff_t>(i));
+        if (done.flag != nullptr)
+            set(done.flag, 1);
+        else
+            answer(window, done.asked_by, done.number);
+    }
+}
+
+// --- counters -----------------------------------------------------------------------------------------------------------
+
+bool WindowEngine::is_armed(const pm_window *window, int counter) const
+{
+    return std::ranges::any_of(armed_, [&](const Armed &armed) { return armed.window == window && armed.counter == counter; });
+}
+
+bool WindowEngine::arm(pm_window *window, int counter, int arrivals, volatile int *flag)
+{
+    if (is_armed(window, counter))
+        return false;
+    set(flag, 0);
+    armed_.push_back({window, counter, static_cast<std::uint32_t>(arrivals), flag});
+    poll();
+    return true;
+}
+
+void WindowEngine::poll()
+{
+    std::erase_if(armed_, [](const Armed &armed) {
+        if (!armed.window->take_count(armed.counter, armed.arrivals))
+            return false;
+        set(armed.flag, 1);
+        return true;
+    });
+}
+
+// --- rendezvous ---------------------------------------------------------------------------------------------------------
+
+int WindowEngine::offer(pm_window *window, int target, int key, const void *data, std::size_t size, volatile int *flag)
+{
+    set(flag, 0);
+    window->offers[{target, key}].push_back({data, size, flag});
+    return match(window, target, key);
+}
+
+int WindowEngine::accept(pm_window *window, int source, int key, std::uint64_t offset, std::size_t room, volatile int *flag)
+{
+    WindowMessage message;
+    message.window = window->setup.id;
+    message.kind = WindowMessage::Kind::accept;
+    message.from = window->setup.rank;
+    message.value = key;
+    message.target_offset = offset;
+    message.size = room;
+    message.place = ++window->last_accept;
+    set(flag, 0);
+    window->accepted[message.place] = flag;
+    if (source == window->setup.rank) {
+        finish(message);
+        return PM_OK;
+    }
+    return send(window, source, message, nullptr, 0, nullptr) == PM_FAILED ? PM_FAILED : PM_OK;
+}
+
+// The first offer and the first accept of a pair and a key belong together.
+int WindowEngine::match(pm_window *window, int target, int key)
+{
+    auto offers = window->offers.find({target, key});
+    auto accepts = window->accepts.find({target, key});
+    if (offers == window->offers.end() || accepts == window->accepts.end())
+        return PM_OK;
+    pm_window::Offer offer = offers->second.front();
+    WindowMessage accepted = accepts->second.front();
+    offers->second.pop_front();
+    accepts->second.pop_front();
+    if (offers->second.empty())
+        window->offers.erase(offers);
+    if (accepts->second.empty())
+        window->accepts.erase(accepts);
+    std::size_t size = std::min<std::size_t>(offer.size, accepted.size);
+    if (target == window->setup.rank) {
+        if (size != 0)
+            std::memcpy(static_cast<std::byte *>(window->setup.base) + accepted.target_offset, offer.data, size);
+        set(offer.flag, 1);
+        set(window->accepted.extract(accepted.place).mapped(), 1);
+        return PM_OK;
+    }
+    WindowMessage message;
+    message.kind = WindowMessage::Kind::keyed;
+    message.offset = accepted.target_offset;
+    message.place = accepted.place;
+    auto sending = std::make_unique<Sending>();
+    sending->flag = offer.flag;
+    issue(window, target);
+    return send(window, target, message, offer.data, size, std::move(sending)) == PM_FAILED ? PM_FAILED : PM_OK;
+}
+
+}  // namespace pm::coll

@@ -1,0 +1,164 @@
+// Windows whose writes tell the target of them. See window.h for what it promises. Under the caller's lock, but for store() and
+// load(); knows no MPI, no device and no clock.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "coll/window/window.h"
+
+namespace pm::coll {
+
+// What a rank's part of a window has been told; in memory that the ranks of its host see, where there is some. Everything counts up
+// for ever: what is left of it is known to the owner.
+struct alignas(64) WindowBoard {
+    std::atomic<std::uint32_t> discard;
+    alignas(64) std::atomic<std::uint32_t> notifications[PM_NOTIFICATIONS];
+    std::atomic<std::uint32_t> counters[PM_COUNTERS];
+};
+
+struct WindowMessage {
+    enum class Kind : std::uint8_t {
+        put,     // the data goes to `offset`
+        get,     // `size` bytes from `offset` are wanted at `place`
+        reply,   // they are the data
+        copy,    // `size` bytes from `offset` go to `target`, at `target_offset`
+        sync,    // tell me when all you had from me has happened: my number `place`
+        synced,  // it has
+        accept,  // under the key `value` there are `size` bytes of room at `target_offset` of mine; my number `place`
+        keyed,   // the data is for the accept with number `place`
+    };
+    std::uint64_t window = 0;
+    Kind kind = Kind::put;
+    std::uint8_t after = PM_AFTER_NOTHING;
+    std::uint8_t may_be_discarded = 0;
+    std::uint8_t forwarded = 0;  // of a sync: what you forwarded for me counts, too
+    std::int32_t from = 0;
+    std::int32_t value = 0;
+    std::int32_t target = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t flag = 0;
+    std::uint64_t size = 0;
+    std::uint64_t place = 0;
+    std::uint64_t target_offset = 0;
+};
+
+class WindowTransport {
+  public:
+    virtual ~WindowTransport() = default;
+    // As pm_send().
+    virtual int send(pm_peer *peer, const WindowMessage &message, const void *data, std::size_t size, void *cookie) = 0;
+    virtual void ring(pm_peer *peer) = 0;   // it polls soon, asleep or not
+    virtual void nudge(pm_peer *peer) = 0;  // it looks again if it sleeps
+    virtual WindowBoard *make_board() = 0;  // nullptr when there is no shared memory
+    virtual void free_board(WindowBoard *board) = 0;
+    virtual WindowBoard *view(pm_peer *peer, std::uint64_t address) = 0;
+    // Nothing can go on from now on. Without a text it is what send() failed with.
+    virtual void failed(const std::string &text) = 0;
+};
+
+class WindowEngine {
+  public:
+    using Ended = void (*)(void *cookie);
+    WindowEngine(WindowTransport &transport, Ended ended) : transport_(transport), ended_(ended) {}
+
+    pm_window *open(const pm_window_setup &setup, void *card);
+    void meet(pm_window *window, int rank, const void *card);
+    void close(pm_window *window);
+
+    bool store(pm_window *window, int target, std::uint64_t offset, const void *data, std::size_t size, const pm_after &after);
+    bool load(pm_window *window, int target, std::uint64_t offset, void *data, std::size_t size, int notification);
+    int put(pm_window *window, int target, std::uint64_t offset, const void *data, std::size_t size, const pm_after &after, void *cookie);
+    int get(pm_window *window, int target, std::uint64_t offset, void *data, std::size_t size, int notification);
+    int copy(pm_window *window, int source, std::uint64_t source_offset, int target, std::uint64_t target_offset, std::size_t size,
+             const pm_after &after);
+    int sync(pm_window *window, volatile int *flag);
+
+    bool arm(pm_window *window, int counter, int arrivals, volatile int *flag);
+    bool is_armed(const pm_window *window, int counter) const;
+    void poll();
+    std::size_t armed() const { return armed_.size(); }
+
+    int offer(pm_window *window, int target, int key, const void *data, std::size_t size, volatile int *flag);
+    int accept(pm_window *window, int source, int key, std::uint64_t offset, std::size_t room, volatile int *flag);
+
+    void *arrived(const void *header, const void *piece, std::size_t piece_size, std::size_t total);
+    void more(void *cookie, const void *piece, std::size_t piece_size);
+    void *place(void *cookie);
+    void placed(void *cookie);
+    void taken(void *cookie);
+
+  private:
+    struct Incoming;
+    struct Sending;
+    struct Sync;
+    struct Armed {
+        pm_window *window;
+        int counter;
+        std::uint32_t arrivals;
+        volatile int *flag;
+    };
+    friend struct ::pm_window;
+
+    int send(pm_window *window, int target, WindowMessage message, const void *data, std::size_t size, std::unique_ptr<Sending> sending);
+    void happen(pm_window *window, const WindowMessage &message);
+    std::byte *destination(pm_window *window, const WindowMessage &message, std::size_t size);
+    void finish(const WindowMessage &message);
+    void on_get(pm_window *window, const WindowMessage &message);
+    void on_sync(pm_window *window, const WindowMessage &message);
+    void settle(pm_window *window);
+    void answer(pm_window *window, int rank, std::uint64_t number);
+    int match(pm_window *window, int target, int key);
+
+    WindowTransport &transport_;
+    Ended ended_;
+    std::unordered_map<std::uint64_t, std::unique_ptr<pm_window>> windows_;
+    std::vector<Armed> armed_;
+};
+
+}  // namespace pm::coll
+
+struct pm_window {
+    // What we know of a rank's part, and how far our messages to it have come: issued >= asked >= known.
+    struct Target {
+        pm_peer *peer = nullptr;  // nullptr: ourselves
+        bool direct = false;      // we see its memory and its board
+        std::byte *memory = nullptr;
+        pm::coll::WindowBoard *board = nullptr;
+        std::uint64_t bytes = 0;
+        std::uint64_t issued = 0, asked = 0, known = 0;
+        std::uint64_t forwarded = 0;  // the last one that was somebody else's
+    };
+    struct Offer {
+        const void *data;
+        std::size_t size;
+        volatile int *flag;
+    };
+
+    pm_window_setup setup{};
+    pm::coll::WindowBoard *board = nullptr;
+    std::unique_ptr<pm::coll::WindowBoard> own_board;  // where there is no shared memory
+    std::vector<Target> targets;
+    std::array<std::uint32_t, PM_NOTIFICATIONS> taken{};
+    std::array<std::uint32_t, PM_COUNTERS> counted{};
+    std::vector<int> unknown;  // targets with known < issued
+    std::vector<pm::coll::WindowEngine::Sync> syncs;
+    std::map<std::pair<int, int>, std::deque<Offer>> offers;                          // by target and key
+    std::map<std::pair<int, int>, std::deque<pm::coll::WindowMessage>> accepts;       // by who accepts, and key
+    std::unordered_map<std::uint64_t, volatile int *> accepted;                       // ours, by number
+    std::uint64_t last_accept = 0;
+
+    pm_window();
+    ~pm_window();
+    bool take(int notification);
+    bool take_count(int counter, std::uint32_t arrivals);
+};

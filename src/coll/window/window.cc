@@ -1,0 +1,211 @@
+// The windows of this process, on the composite device.
+#include "coll/window/window.h"
+
+#include <new>
+#include <vector>
+
+#include "coll/window/engine.h"
+#include "netmod/composite/heap.h"
+
+size_t pm_counters_armed;
+
+namespace {
+
+using pm::coll::WindowBoard;
+using pm::coll::WindowMessage;
+
+class Composite : public pm::coll::WindowTransport {
+  public:
+    int send(pm_peer *peer, const WindowMessage &message, const void *data, std::size_t size, void *cookie) override
+    {
+        return pm_send(peer, PM_WINDOW_TAG, &message, sizeof message, data, size, cookie);
+    }
+    void ring(pm_peer *peer) override { pm_ring(peer); }
+    void nudge(pm_peer *peer) override { pm_nudge(peer); }
+    void failed(const std::string &text) override { pm_give_up(text.empty() ? pm_error_text() : text.c_str()); }
+
+    // Many boards share a block.
+    WindowBoard *make_board() override
+    {
+        if (free_.empty() && blocks_ < most_blocks) {
+            void *block = pm_shared_alloc(PM_SHARED_LIMIT);
+            blocks_ += block != nullptr;
+            for (std::size_t i = 0; block != nullptr && i < PM_SHARED_LIMIT / sizeof(WindowBoard); ++i)
+                free_.push_back(new (static_cast<WindowBoard *>(block) + i) WindowBoard{});
+        }
+        if (free_.empty())
+            return nullptr;
+        WindowBoard *board = free_.back();
+        free_.pop_back();
+        return board;
+    }
+    void free_board(WindowBoard *board) override { free_.push_back(board); }
+    WindowBoard *view(pm_peer *peer, std::uint64_t address) override
+    {
+        return static_cast<WindowBoard *>(pm_shared_view(peer, address, sizeof(WindowBoard)));
+    }
+
+  private:
+    static constexpr unsigned most_blocks = 8;  // the rest is for others
+    unsigned blocks_ = 0;
+    std::vector<WindowBoard *> free_;
+};
+
+Composite *composite;
+pm::coll::WindowEngine *engine;
+
+}  // namespace
+
+extern "C" {
+
+void pm_windows_open(void (*ended)(void *cookie))
+{
+    composite = new Composite;
+    engine = new pm::coll::WindowEngine(*composite, ended);
+}
+
+void pm_windows_close(void)
+{
+    delete engine;
+    delete composite;
+    engine = nullptr;
+    pm_counters_armed = 0;
+}
+
+pm_window *pm_window_open(const pm_window_setup *setup, void *card)
+{
+    return engine->open(*setup, card);
+}
+
+void pm_window_meet(pm_window *window, int rank, const void *card)
+{
+    engine->meet(window, rank, card);
+}
+
+void pm_window_close(pm_window *window)
+{
+    engine->close(window);
+    pm_counters_armed = engine->armed();
+}
+
+int pm_window_holds(const pm_window *window, int target, uint64_t offset, uint64_t size)
+{
+    uint64_t bytes = window->targets[static_cast<std::size_t>(target)].bytes;
+    return offset <= bytes && size <= bytes - offset;
+}
+
+int pm_window_store(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after)
+{
+    return engine->store(window, target, offset, data, size, *after);
+}
+
+int pm_window_load(pm_window *window, int target, uint64_t offset, void *data, size_t size, int notification)
+{
+    return engine->load(window, target, offset, data, size, notification);
+}
+
+int pm_window_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after, void *cookie)
+{
+    return engine->put(window, target, offset, data, size, *after, cookie);
+}
+
+int pm_window_get(pm_window *window, int target, uint64_t offset, void *data, size_t size, int notification)
+{
+    return engine->get(window, target, offset, data, size, notification);
+}
+
+int pm_window_copy(pm_window *window, int source, uint64_t source_offset, int target, uint64_t target_offset, size_t size,
+                   const pm_after *after)
+{
+    return engine->copy(window, source, source_offset, target, target_offset, size, *after);
+}
+
+int pm_window_sync(pm_window *window, volatile int *flag)
+{
+    return engine->sync(window, flag);
+}
+
+int pm_window_is_clean(const pm_window *window)
+{
+    return window->unknown.empty();
+}
+
+int pm_window_take(pm_window *window, int notification)
+{
+    return window->take(notification);
+}
+
+int pm_window_take_any(pm_window *window, int first, int count, int *which)
+{
+    for (int i = first; i < first + count; ++i)
+        if (window->take(i)) {
+            *which = i;
+            return 1;
+        }
+    return 0;
+}
+
+int pm_window_take_count(pm_window *window, int counter, int arrivals)
+{
+    return window->take_count(counter, static_cast<std::uint32_t>(arrivals));
+}
+
+int pm_window_arm(pm_window *window, int counter, int arrivals, volatile int *flag)
+{
+    bool armed = engine->arm(window, counter, arrivals, flag);
+    pm_counters_armed = engine->armed();
+    return armed;
+}
+
+int pm_window_is_armed(const pm_window *window, int counter)
+{
+    return engine->is_armed(window, counter);
+}
+
+void pm_windows_poll(void)
+{
+    engine->poll();
+    pm_counters_armed = engine->armed();
+}
+
+void pm_window_discard(pm_window *window, int discard)
+{
+    window->board->discard.store(discard != 0, std::memory_order_relaxed);
+}
+
+int pm_window_offer(pm_window *window, int target, int key, const void *data, size_t size, volatile int *flag)
+{
+    return engine->offer(window, target, key, data, size, flag);
+}
+
+int pm_window_accept(pm_window *window, int source, int key, uint64_t offset, size_t room, volatile int *flag)
+{
+    return engine->accept(window, source, key, offset, room, flag);
+}
+
+void *pm_window_arrived(void *header, void *piece, size_t piece_size, size_t total)
+{
+    return engine->arrived(header, piece, piece_size, total);
+}
+
+void pm_window_more(void *cookie, void *piece, size_t piece_size)
+{
+    engine->more(cookie, piece, piece_size);
+}
+
+void *pm_window_place(void *cookie)
+{
+    return engine->place(cookie);
+}
+
+void pm_window_placed(void *cookie)
+{
+    engine->placed(cookie);
+}
+
+void pm_window_taken(void *cookie)
+{
+    engine->taken(cookie);
+}
+
+}  // extern "C"

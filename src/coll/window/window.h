@@ -1,0 +1,99 @@
+/* Writes that tell the target of them, on the windows of MPI, as MPICH's C code sees them. Called under the caller's lock, as the
+ * functions of core.h, but for those that say otherwise.
+ *
+ * A write is followed by what it tells (pm_after): whoever sees that sees the data. Between ranks of one host that see each
+ * other's memory both are plain stores; elsewhere they are one message. Nobody acknowledges a write: pm_window_sync() asks
+ * the targets, and they answer in order. */
+#ifndef PM_WINDOW_H_INCLUDED
+#define PM_WINDOW_H_INCLUDED
+
+#include "netmod/composite/core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The tag of its messages, and how its cookies are told from those of others. */
+#define PM_WINDOW_TAG 253
+#define PM_WINDOW_IS_OURS(cookie) (((uintptr_t) (cookie) & 3) == 3)
+
+#define PM_NOTIFICATIONS 1024
+#define PM_COUNTERS 256
+
+void pm_windows_open(void (*ended)(void *cookie));
+void pm_windows_close(void);
+
+typedef struct pm_window pm_window;
+typedef struct pm_window_setup {
+    uint64_t id;                /* the same at all ranks */
+    int size;
+    int rank;
+    void *base;
+    uint64_t bytes;
+    void *context;
+    pm_peer *(*peer)(void *context, int rank);
+    void *(*memory)(void *context, int rank);   /* where that rank's part is here; NULL when it cannot be seen */
+} pm_window_setup;
+/* What the others need of our part is written into `card`; theirs are given by pm_window_meet() before anything is written. */
+#define PM_WINDOW_CARD 24
+pm_window *pm_window_open(const pm_window_setup *setup, void *card);
+void pm_window_meet(pm_window *window, int rank, const void *card);
+void pm_window_close(pm_window *window);
+
+/* What happens at the target when the data is there. */
+typedef enum pm_after_kind { PM_AFTER_NOTHING, PM_AFTER_NOTIFY, PM_AFTER_COUNT, PM_AFTER_FLAG } pm_after_kind;
+typedef struct pm_after {
+    pm_after_kind kind;
+    int value;                  /* notification, counter, or value of the flag */
+    uint64_t offset;            /* of the flag, an int, in the target's part */
+    int may_be_discarded;       /* when the target has said that it does not want it */
+} pm_after;
+
+/* 1 when the target's part has such bytes. */
+int pm_window_holds(const pm_window *window, int target, uint64_t offset, uint64_t size);
+
+/* 1 when that was all by stores. Needs no lock. */
+int pm_window_store(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after);
+int pm_window_load(pm_window *window, int target, uint64_t offset, void *data, size_t size, int notification);
+/* By messages: PM_OK or PM_FAILED. `data` must stay until a sync that was started later has ended; or until ended(cookie), if
+ * the cookie is not NULL. */
+int pm_window_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after, void *cookie);
+int pm_window_get(pm_window *window, int target, uint64_t offset, void *data, size_t size, int notification);
+/* Done by `source`: from its part of the window to that of `target`. */
+int pm_window_copy(pm_window *window, int source, uint64_t source_offset, int target, uint64_t target_offset, size_t size,
+                   const pm_after *after);
+
+/* `*flag` is 0 now, and 1 when everything issued before, to all targets, has happened there. */
+int pm_window_sync(pm_window *window, volatile int *flag);
+int pm_window_is_clean(const pm_window *window);        /* there is nothing to wait for */
+
+/* 1 when there was one, which is gone now: the notification, or any of a range of them (`*which`). */
+int pm_window_take(pm_window *window, int notification);
+int pm_window_take_any(pm_window *window, int first, int count, int *which);
+int pm_window_take_count(pm_window *window, int counter, int arrivals);
+
+/* `*flag` is 0 now, and 1 when so many have arrived, which are gone then. 0: the counter is armed already. */
+int pm_window_arm(pm_window *window, int counter, int arrivals, volatile int *flag);
+int pm_window_is_armed(const pm_window *window, int counter);
+/* Armed counters of all windows; while there are some, pm_windows_poll() must be called after pm_progress(). */
+extern size_t pm_counters_armed;
+void pm_windows_poll(void);
+
+void pm_window_discard(pm_window *window, int discard);
+
+/* Rendezvous: data for a rank that says itself where it goes, under the same key. `*flag` is 0 now, and 1 when the data may be
+ * reused; or is there. What is longer than the room is cut off. */
+int pm_window_offer(pm_window *window, int target, int key, const void *data, size_t size, volatile int *flag);
+int pm_window_accept(pm_window *window, int source, int key, uint64_t offset, size_t room, volatile int *flag);
+
+/* Where messages with PM_WINDOW_TAG arrive; as the upcalls of setup.h. */
+void *pm_window_arrived(void *header, void *piece, size_t piece_size, size_t total);
+void pm_window_more(void *cookie, void *piece, size_t piece_size);
+void *pm_window_place(void *cookie);
+void pm_window_placed(void *cookie);
+void pm_window_taken(void *cookie);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

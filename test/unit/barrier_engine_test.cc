@@ -1,0 +1,320 @@
+// The barrier engine in a simulated job: ranks on hosts, boards that the ranks of a host share, messages that are in order between
+// two ranks and otherwise as late as a seed says.
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "coll/barrier/engine.h"
+
+namespace pm::coll {
+namespace {
+
+// A peer is the place of a rank's number.
+int rank_of(const pm_peer *peer)
+{
+    return *reinterpret_cast<const int *>(peer);
+}
+
+struct Shape {
+    int ranks;
+    int ranks_per_host;
+    bool shared;
+};
+
+class Job {
+  public:
+    explicit Job(const Shape &shape, unsigned seed = 1) : shape_(shape), random_(seed)
+    {
+        for (int rank = 0; rank < shape.ranks; ++rank) {
+            peers_.push_back(rank);
+            nodes_.push_back(std::make_unique<Node>(*this, rank));
+        }
+        flags_.resize(static_cast<std::size_t>(shape.ranks));
+    }
+
+    void open(std::uint16_t id)
+    {
+        for (auto &node : nodes_)
+            node->engine.open({id, shape_.ranks, node->rank, this, peer_of, host_of});
+    }
+    void close(std::uint16_t id, int rank) { node(rank).engine.close(id); }
+
+    volatile int *start(int rank, std::uint16_t id = 1)
+    {
+        auto &flags = flags_[static_cast<std::size_t>(rank)];
+        flags.push_back(std::make_unique<int>(7));
+        node(rank).engine.start(id, flags.back().get(), nullptr);
+        return flags.back().get();
+    }
+    int started(int rank) const { return static_cast<int>(flags_[static_cast<std::size_t>(rank)].size()); }
+    int least_started() const
+    {
+        int least = started(0);
+        for (int rank = 1; rank < shape_.ranks; ++rank)
+            least = std::min(least, started(rank));
+        return least;
+    }
+    // Completed ones come first; none is complete that somebody has not started.
+    void check(int rank) const
+    {
+        const auto &flags = flags_[static_cast<std::size_t>(rank)];
+        bool ended = false;
+        for (std::size_t i = 0; i < flags.size(); ++i) {
+            ASSERT_TRUE(*flags[i] == 0 || *flags[i] == 1);
+            ASSERT_FALSE(ended && *flags[i] == 1) << "rank " << rank << ": barrier " << i << " overtook another";
+            ended = *flags[i] == 0;
+            ASSERT_FALSE(*flags[i] == 1 && static_cast<int>(i) >= least_started()) << "rank " << rank << ": barrier " << i << " ended too early";
+        }
+    }
+    bool deliver_one()
+    {
+        std::vector<std::deque<BarrierMessage> *> ready;
+        std::vector<int> to;
+        for (auto &[way, queue] : network_)
+            if (!queue.empty()) {
+                ready.push_back(&queue);
+                to.push_back(way.second);
+            }
+        if (ready.empty())
+            return false;
+        std::size_t which = random_() % ready.size();
+        BarrierMessage message = ready[which]->front();
+        ready[which]->pop_front();
+        node(to[which]).engine.on_message(message);
+        return true;
+    }
+    void poll(int rank)
+    {
+        node(rank).engine.poll();
+        check(rank);
+    }
+    // Until nothing changes any more.
+    void settle()
+    {
+        for (int quiet = 0; quiet < 3;) {
+            bool something = deliver_one();
+            for (int rank = 0; rank < shape_.ranks; ++rank) {
+                std::size_t before = node(rank).engine.in_flight();
+                poll(rank);
+                something = something || node(rank).engine.in_flight() != before;
+            }
+            quiet = something ? 0 : quiet + 1;
+        }
+    }
+    std::size_t in_flight() const
+    {
+        std::size_t count = 0;
+        for (const auto &node : nodes_)
+            count += node->engine.in_flight();
+        return count;
+    }
+    BarrierEngine &engine(int rank) { return node(rank).engine; }
+    unsigned random(unsigned below) { return static_cast<unsigned>(random_() % below); }
+    std::size_t messages = 0;
+    std::set<int> rung, dead;
+    std::string failure;
+
+  private:
+    static pm_peer *peer_of(void *context, int rank)
+    {
+        return reinterpret_cast<pm_peer *>(&static_cast<Job *>(context)->peers_[static_cast<std::size_t>(rank)]);
+    }
+    static int host_of(void *context, int rank) { return rank / static_cast<Job *>(context)->shape_.ranks_per_host; }
+
+    struct Node : BarrierTransport {
+        Node(Job &job, int rank) : job(job), rank(rank), engine(*this, [](void *cookie) { ++*static_cast<int *>(cookie); }) {}
+        bool send(pm_peer *peer, const BarrierMessage &message) override
+        {
+            EXPECT_NE(rank_of(peer), rank);
+            job.network_[{rank, rank_of(peer)}].push_back(message);
+            ++job.messages;
+            return true;
+        }
+        bool on_host(const pm_peer *peer) override
+        {
+            return job.shape_.shared && rank_of(peer) / job.shape_.ranks_per_host == rank / job.shape_.ranks_per_host;
+        }
+        bool has_ended(const pm_peer *peer) override { return job.dead.contains(rank_of(peer)); }
+        void ring(pm_peer *peer) override
+        {
+            EXPECT_TRUE(on_host(peer));
+            job.rung.insert(rank_of(peer));
+        }
+        BarrierBoard *make_board() override
+        {
+            if (spare != nullptr)
+                return std::exchange(spare, nullptr);
+            boards.push_back(std::make_unique<BarrierBoard>());
+            return boards.back().get();
+        }
+        void free_board(BarrierBoard *board) override { spare = board; }
+        BarrierBoard *view(pm_peer *, std::uint64_t address) override { return reinterpret_cast<BarrierBoard *>(address); }
+        void failed(const std::string &text) override { job.failure = text; }
+
+        Job &job;
+        int rank;
+        BarrierBoard *spare = nullptr;
+        std::vector<std::unique_ptr<BarrierBoard>> boards;
+        BarrierEngine engine;
+    };
+    Node &node(int rank) { return *nodes_[static_cast<std::size_t>(rank)]; }
+
+    Shape shape_;
+    std::mt19937 random_;
+    std::vector<int> peers_;
+    std::map<std::pair<int, int>, std::deque<BarrierMessage>> network_;
+    std::vector<std::vector<std::unique_ptr<int>>> flags_;
+    std::vector<std::unique_ptr<Node>> nodes_;
+};
+
+class BarrierEngines : public testing::TestWithParam<Shape> {};
+
+TEST_P(BarrierEngines, OneAtATimeEndsWhenTheLastHasStarted)
+{
+    Job job(GetParam());
+    job.open(1);
+    for (int round = 0; round < 70; ++round) {
+        int last = round % GetParam().ranks;
+        for (int rank = 0; rank < GetParam().ranks; ++rank)
+            if (rank != last)
+                job.start(rank);
+        job.settle();
+        ASSERT_EQ(job.in_flight(), static_cast<std::size_t>(GetParam().ranks - 1));
+        job.start(last);
+        job.settle();
+        ASSERT_EQ(job.in_flight(), 0u);
+    }
+}
+
+TEST_P(BarrierEngines, ManyInFlightWithRandomSkew)
+{
+    for (unsigned seed = 1; seed <= 30; ++seed) {
+        Job job(GetParam(), seed);
+        const int total = 100;
+        bool opened = false;
+        for (int left = total * GetParam().ranks; left > 0;) {
+            int rank = static_cast<int>(job.random(static_cast<unsigned>(GetParam().ranks)));
+            if (!opened) {
+                job.open(1);
+                opened = true;
+            }
+            if (job.started(rank) < total && job.started(rank) < job.least_started() + 64 && job.random(3) != 0) {
+                job.start(rank);
+                job.check(rank);
+                --left;
+            }
+            if (job.random(2) == 0)
+                job.deliver_one();
+            if (job.random(2) == 0)
+                job.poll(rank);
+        }
+        job.settle();
+        ASSERT_EQ(job.in_flight(), 0u) << "seed " << seed;
+        ASSERT_EQ(job.failure, "");
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, BarrierEngines,
+                         testing::Values(Shape{1, 1, true}, Shape{2, 2, true}, Shape{3, 3, true}, Shape{5, 5, false}, Shape{9, 9, true},
+                                         Shape{2, 1, true}, Shape{3, 1, true}, Shape{7, 1, true}, Shape{9, 2, true}, Shape{9, 2, false},
+                                         Shape{16, 4, true}, Shape{16, 3, true}),
+                         [](const auto &info) {
+                             return std::to_string(info.param.ranks) + "_by_" + std::to_string(info.param.ranks_per_host) +
+                                    (info.param.shared ? "_shared" : "");
+                         });
+
+TEST(BarrierEngine, EachIsToldWhenItIsStarted)
+{
+    Job job({2, 1, true});
+    job.open(1);
+    job.start(0);
+    EXPECT_EQ(job.messages, 1u);
+    for (int i = 0; i < 8; ++i)
+        job.start(1);
+    job.settle();
+    std::size_t before = job.messages;
+    for (int i = 0; i < 7; ++i)
+        job.start(0);
+    job.settle();
+    EXPECT_EQ(job.in_flight(), 0u);
+    EXPECT_EQ(job.messages - before, 7u);  // the rank may compute next
+}
+
+TEST(BarrierEngine, OnAHostTheLastOneRingsAllOthers)
+{
+    Job job({3, 3, true});
+    job.open(1);
+    for (int rank = 0; rank < 3; ++rank)
+        job.start(rank);
+    job.settle();
+    job.rung.clear();
+    std::size_t before = job.messages;
+    job.start(1);
+    job.start(0);
+    EXPECT_TRUE(job.rung.empty());
+    job.start(2);
+    EXPECT_EQ(job.rung, (std::set<int>{0, 1}));
+    EXPECT_EQ(job.engine(2).in_flight(), 0u);  // the last one is through at once
+    job.settle();
+    EXPECT_EQ(job.messages, before);
+}
+
+TEST(BarrierEngine, ABoardIsUsedAgainBeforeASlowRankHasSeenItsLastBarrier)
+{
+    Job job({2, 2, true});
+    job.open(1);
+    job.start(0);
+    while (job.deliver_one()) {
+    }
+    volatile int *slow = job.start(1);  // the last to arrive: through
+    EXPECT_EQ(*slow, 1);
+    volatile int *slower = job.start(0);
+    job.start(1);  // rank 0 does not poll
+    EXPECT_EQ(*slower, 0);
+    job.close(1, 1);
+    job.open(2);
+    volatile int *other = job.start(1, 2);
+    job.poll(0);
+    EXPECT_EQ(*slower, 1);
+    EXPECT_EQ(*other, 0);
+    job.close(1, 0);
+    volatile int *last = job.start(0, 2);
+    while (job.deliver_one()) {
+    }
+    job.engine(1).poll();
+    job.engine(0).poll();
+    job.engine(1).poll();
+    EXPECT_EQ(*other, 1);
+    EXPECT_EQ(*last, 1);
+}
+
+TEST(BarrierEngine, ARankThatHasEndedIsNamed)
+{
+    Job job({3, 3, true});
+    job.open(1);
+    job.start(0);
+    job.engine(0).attend();
+    EXPECT_EQ(job.failure, "");
+    job.dead.insert(2);
+    job.engine(0).attend();
+    EXPECT_NE(job.failure.find("rank 2 has ended"), std::string::npos) << job.failure;
+}
+
+TEST(BarrierEngine, AFlagInFlightIsKnown)
+{
+    Job job({2, 2, true});
+    job.open(1);
+    volatile int *flag = job.start(0);
+    EXPECT_TRUE(job.engine(0).is_in_flight(1, flag));
+    job.start(1);
+    job.settle();
+    EXPECT_FALSE(job.engine(0).is_in_flight(1, flag));
+}
+
+}  // namespace
+}  // namespace pm::coll
