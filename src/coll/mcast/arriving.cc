@@ -1,7 +1,7 @@
 // Messages come from the device, at once or in parts.
 //
-// Promise: a message is acted upon when all of it is here. One that comes in parts goes where it is needed, if that is known: to its
-// receiver, or into shared memory for the others of this host.
+// Promise: a message is acted upon when all of it is here. One that comes in parts goes where it is needed, if that is known: to
+// its receiver, or into shared memory for the others of this host.
 #include <cstring>
 #include <string>
 #include <utility>
@@ -9,6 +9,16 @@
 #include "coll/mcast/state.h"
 
 namespace pm::coll {
+namespace {
+
+std::vector<std::uint64_t> copy_of_list(const WireHeader &header, const void *place)
+{
+    std::vector<std::uint64_t> list(list_size(header) / 8);
+    std::memcpy(list.data(), place, list_size(header));
+    return list;
+}
+
+}  // namespace
 
 struct Engine::Incoming {
     WireHeader header;
@@ -28,13 +38,12 @@ void *Engine::arrived(const void *bytes, const void *piece, std::size_t piece_si
     const void *list_place = apart ? piece : static_cast<const std::byte *>(bytes) + sizeof header;
     if (piece_size == total) {
         auto data = static_cast<const std::byte *>(piece) + (apart ? list_size(header) : 0);
-        if (reinterpret_cast<std::uintptr_t>(list_place) % alignof(std::uint64_t) == 0) {
-            on_message(header, list_at(header, list_place), {data});
-        } else {
-            std::vector<std::uint64_t> list(list_size(header) / 8);
-            std::memcpy(list.data(), list_place, list_size(header));
-            on_message(header, list_at(header, list.data()), {data});
+        std::vector<std::uint64_t> aligned;
+        if (reinterpret_cast<std::uintptr_t>(list_place) % alignof(std::uint64_t) != 0) {
+            aligned = copy_of_list(header, list_place);
+            list_place = aligned.data();
         }
+        on_message(header, list_at(header, list_place), {data});
         return nullptr;
     }
 
@@ -42,8 +51,7 @@ void *Engine::arrived(const void *bytes, const void *piece, std::size_t piece_si
     incoming->header = header;
     incoming->total = total;
     if (!apart) {
-        incoming->list.resize(list_size(header) / 8);
-        std::memcpy(incoming->list.data(), list_place, list_size(header));
+        incoming->list = copy_of_list(header, list_place);
         if (auto found = groups_.find(header.group); found != groups_.end()) {
             auto arrival = arrival_of(found->second.get(), header, list_at(header, incoming->list.data()), false);
             incoming->known = true;
@@ -104,11 +112,10 @@ void Engine::on_message(const WireHeader &header, const List &list, const Piece 
     auto found = groups_.find(header.group);
     if (found == groups_.end()) {
         // A rank that is ahead of us has the communicator that we are still making.
-        Parked parked{header, std::vector<std::uint64_t>(list_size(header) / 8), {}};
-        std::memcpy(parked.list.data(), list.words.data(), list_size(header));
+        Parked parked{header, copy_of_list(header, list.words.data()), {}};
         if (!(header.flags & WireHeader::shared))
             parked.bytes = Bytes::copy(piece.data, header.length);
-        parked.header.flags = static_cast<std::uint8_t>(parked.header.flags & ~WireHeader::in_payload);
+        parked.header.set(WireHeader::in_payload, false);
         parked_[header.group].push_back(std::move(parked));
         return;
     }

@@ -8,28 +8,21 @@
 #include <new>
 #include <utility>
 
-#include "coll/mcast/bitmap.h"
 #include "coll/mcast/state.h"
 
 namespace pm::coll {
 
 Members members_of(const pm_group *group, std::span<const std::uint64_t> words, int master, bool by_host)
 {
-    Members members;
-    bitmap::for_each(words, [&](int rank) {
-        if (rank != master)
-            members.ranks.push_back(rank);
-    });
-    std::vector<int> hosts;
+    std::vector<int> ranks = bitmap::members_of(words), hosts;
+    std::erase(ranks, master);
     if (by_host)
-        for (int rank : members.ranks)
-            hosts.push_back(group->setup.host(group->setup.context, rank));
-    members.layout = make_layout(static_cast<std::uint32_t>(members.ranks.size()), hosts,
-                                 by_host ? group->setup.host(group->setup.context, master) : 0);
-    std::vector<int> by_position(members.ranks.size());
-    for (std::size_t position = 0; position < by_position.size(); ++position)
-        by_position[position] = members.ranks[members.layout.order[position]];
-    members.ranks = std::move(by_position);
+        for (int rank : ranks)
+            hosts.push_back(group->host(rank));
+    Members members;
+    members.layout = make_layout(static_cast<std::uint32_t>(ranks.size()), hosts, by_host ? group->host(master) : 0);
+    for (std::uint32_t index : members.layout.order)
+        members.ranks.push_back(ranks[index]);
     return members;
 }
 
@@ -37,10 +30,9 @@ const std::vector<std::uint64_t> &on_our_host(pm_group *group)
 {
     int self = group->setup.rank;
     if (group->on_our_host.empty()) {
-        group->on_our_host.resize((static_cast<std::size_t>(group->setup.size) + 63) / 64);
+        group->on_our_host.resize(group->words());
         for (int rank = 0; rank < group->setup.size; ++rank)
-            if (group->setup.host != nullptr && rank != self &&
-                group->setup.host(group->setup.context, rank) == group->setup.host(group->setup.context, self))
+            if (group->setup.host != nullptr && rank != self && group->host(rank) == group->host(self))
                 group->on_our_host[static_cast<std::size_t>(rank) / 64] |= std::uint64_t{1} << rank % 64;
     }
     return group->on_our_host;

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <utility>
 
-#include "coll/mcast/bitmap.h"
 #include "coll/mcast/state.h"
 
 namespace pm::coll {
@@ -15,12 +14,6 @@ namespace {
 bool is_wanted(int source, int tag, int wanted_source, int wanted_tag)
 {
     return (wanted_source == PM_ANY || wanted_source == source) && (wanted_tag == PM_ANY || wanted_tag == tag);
-}
-
-// Of a member: which of the orders is its own.
-std::size_t index_of(std::span<const std::uint64_t> words, int rank, int master)
-{
-    return bitmap::count_below(words, rank) - (master < rank && bitmap::test(words, master) ? 1 : 0);
 }
 
 }  // namespace
@@ -59,26 +52,19 @@ void Engine::give_turns(pm_group *group, Stream *stream)
         arrival->in_turn = true;
         match(group, arrival);
         // It may have overtaken others and be complete already.
-        forget_if_done(group, *arrival);
-        if (arrival->complete && arrival->posted)
-            deliver(arrival);
+        finish_if_complete(group, arrival.get());
     }
 }
 
-void Engine::complete(pm_group *group, const std::shared_ptr<Arrival> &arrival)
+// The caller holds the arrival: here it may be forgotten.
+void Engine::finish_if_complete(pm_group *group, Arrival *arrival)
 {
-    arrival->complete = true;
-    if (arrival->wants_ack)
-        acknowledge(arrival->origin, arrival->serial);
-    forget_if_done(group, *arrival);
+    if (!arrival->complete)
+        return;
+    if (arrival->in_turn)
+        group->streams[arrival->master].arrivals.erase(arrival->order);
     if (arrival->posted)
         deliver(arrival);
-}
-
-void Engine::forget_if_done(pm_group *group, const Arrival &arrival)
-{
-    if (arrival.complete && arrival.in_turn)
-        group->streams[arrival.master].arrivals.erase(arrival.order);
 }
 
 // The first receive that wants it; nullptr when none does.
@@ -105,7 +91,7 @@ void Engine::receive(pm_group *group, void *buffer, std::size_t room, int source
 {
     auto posted = std::make_unique<Posted>(Posted{static_cast<std::byte *>(buffer), room, source, tag, members, cookie});
     if (members != nullptr)
-        std::fill_n(members, (group->setup.size + 63) / 64, 0);
+        std::fill_n(members, group->words(), 0);
     auto found = std::ranges::find_if(group->unexpected, [&](const auto &arrival) {
         return is_wanted(arrival->master, arrival->tag, source, tag);
     });
@@ -117,10 +103,10 @@ void Engine::receive(pm_group *group, void *buffer, std::size_t room, int source
     group->unexpected.erase(found);
     arrival->posted = std::move(posted);
     if (arrival->complete)
-        deliver(arrival);  // otherwise what is here is in its store, and the rest goes there, too
+        deliver(arrival.get());  // otherwise what is here is in its store, and the rest goes there, too
 }
 
-void Engine::deliver(const std::shared_ptr<Arrival> &arrival)
+void Engine::deliver(Arrival *arrival)
 {
     std::unique_ptr<Posted> posted = std::move(arrival->posted);
     std::size_t size = std::min<std::size_t>(posted->room, arrival->size);
@@ -156,7 +142,7 @@ void Engine::deliver_to_self(pm_group *group, const void *data, std::size_t size
     arrival->master = group->setup.rank;
     arrival->tag = tag;
     arrival->size = size;
-    arrival->words.assign(members, members + (group->setup.size + 63) / 64);
+    arrival->words.assign(members, members + group->words());
     arrival->in_turn = true;
     match(group, arrival);
     if (size != 0)
@@ -164,7 +150,7 @@ void Engine::deliver_to_self(pm_group *group, const void *data, std::size_t size
     arrival->received = size;
     arrival->complete = true;
     if (arrival->posted)
-        deliver(arrival);
+        deliver(arrival.get());
 }
 
 }  // namespace pm::coll

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <utility>
 
-#include "coll/mcast/bitmap.h"
 #include "coll/mcast/state.h"
 
 namespace pm::coll {
@@ -22,21 +21,16 @@ bool Engine::pass_on_simply(pm_group *group, const WireHeader &header, const Lis
         return false;
     int self = group->setup.rank;
     const std::vector<std::uint64_t> &host = on_our_host(group);
-    bool alone = true, is_first = true;
+    bool alone = true;
     std::size_t others = 0;
     for (std::size_t i = 0; i < list.words.size(); ++i) {
-        std::uint64_t own = bitmap::bit_in_word(self, i);
-        std::uint64_t word = list.words[i] & ~own & ~bitmap::bit_in_word(header.master, i);
+        std::uint64_t word = list.words[i] & ~bitmap::bit_in_word(self, i) & ~bitmap::bit_in_word(header.master, i);
         alone = alone && (word & ~host[i]) == 0;
         others += static_cast<std::size_t>(std::popcount(word));
-        std::uint64_t below = own != 0                                  ? own - 1
-                              : i < static_cast<std::size_t>(self) / 64 ? ~std::uint64_t{0}
-                                                                        : 0;
-        is_first = is_first && (word & below) == 0;
     }
     if (!alone || others > header.fanout)
         return false;
-    if (is_first)
+    if (index_of(list.words, self, header.master) == 0)
         bitmap::for_each(list.words, [&](int rank) {
             if (rank != self && rank != header.master)
                 relay(group->peer(rank), header, list, piece);
@@ -47,7 +41,6 @@ bool Engine::pass_on_simply(pm_group *group, const WireHeader &header, const Lis
 // The arrival this message belongs to: its first one makes it. `passed_on`: there is nothing to do for others.
 std::shared_ptr<Engine::Arrival> Engine::arrival_of(pm_group *group, const WireHeader &header, const List &list, bool passed_on)
 {
-    int self = group->setup.rank;
     std::uint32_t order = order_of(group, header, list);
     Stream &stream = group->streams[header.master];
     std::shared_ptr<Arrival> &place = stream.arrivals[order];
@@ -62,14 +55,18 @@ std::shared_ptr<Engine::Arrival> Engine::arrival_of(pm_group *group, const WireH
     arrival->serial = header.serial;
     arrival->size = header.size;
     arrival->words.assign(list.words.begin(), list.words.end());
-    if (passed_on) {
-        give_turns(group, &stream);
-        return arrival;
-    }
-    Members members = members_of(group, list.words, header.master, header.flags & WireHeader::by_host);
+    if (!passed_on)
+        find_role(group, header, arrival.get());
+    give_turns(group, &stream);
+    return arrival;
+}
+
+// What it does for others, and whom it tells when it has everything.
+void Engine::find_role(pm_group *group, const WireHeader &header, Arrival *arrival)
+{
+    Members members = members_of(group, arrival->words, header.master, header.flags & WireHeader::by_host);
     const Layout &layout = members.layout;
-    arrival->position =
-        static_cast<std::uint32_t>(std::ranges::find(members.ranks, self) - members.ranks.begin());
+    arrival->position = static_cast<std::uint32_t>(std::ranges::find(members.ranks, group->setup.rank) - members.ranks.begin());
     std::uint32_t host = layout.host_at(arrival->position);
     arrival->host_begin = layout.first[host];
     arrival->host_end = layout.first[host + 1];
@@ -81,8 +78,6 @@ std::shared_ptr<Engine::Arrival> Engine::arrival_of(pm_group *group, const WireH
         duty.parent = group->peer(arrival->position == 0 ? header.master : members.ranks[ack_parent(arrival->position)]);
     }
     arrival->ranks = std::move(members.ranks);
-    give_turns(group, &stream);
-    return arrival;
 }
 
 // One piece is here: it goes on to others first, then to its own place.
@@ -98,15 +93,19 @@ void Engine::keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, cons
         }
     }
     pass_on(group, *arrival, header, list, piece);
-    if (!piece.in_place)
-        take(arrival, header, piece.data);
+    if (!piece.in_place && header.length != 0)
+        std::memcpy(arrival->destination() + header.offset, piece.data, header.length);
     arrival->received += header.length;
     if (!arrival->role.sends.empty()) {
         arrival->note_range(header.offset, header.offset + header.length);
         send_blocks(group, arrival.get(), header, list);
     }
-    if (arrival->received == arrival->size)
-        complete(group, arrival);
+    if (arrival->received != arrival->size)
+        return;
+    arrival->complete = true;
+    if (arrival->wants_ack)
+        acknowledge(arrival->origin, arrival->serial);
+    finish_if_complete(group, arrival.get());
 }
 
 void Engine::pass_on(pm_group *group, const Arrival &arrival, const WireHeader &header, const List &list, const Piece &piece)
@@ -122,7 +121,7 @@ void Engine::pass_on(pm_group *group, const Arrival &arrival, const WireHeader &
                 next.address = reinterpret_cast<std::uint64_t>(piece.stable.block());
             }
         } else {
-            next.flags = static_cast<std::uint8_t>(next.flags & ~WireHeader::shared);
+            next.set(WireHeader::shared, false);
         }
         relay(peer, next, list, piece);
     }
@@ -135,7 +134,7 @@ void Engine::send_blocks(pm_group *group, Arrival *arrival, const WireHeader &he
         if (!arrival->has(send.offset, send.offset + send.size))
             return;
         WireHeader next = header;
-        next.flags = static_cast<std::uint8_t>(next.flags & ~WireHeader::shared);
+        next.set(WireHeader::shared, false);
         // A length has 32 bits, so a larger block goes in several.
         for (std::uint64_t done = 0; done < send.size; done += next.length) {
             next.offset = send.offset + done;
@@ -143,12 +142,6 @@ void Engine::send_blocks(pm_group *group, Arrival *arrival, const WireHeader &he
             relay(group->peer(arrival->ranks[send.to]), next, list, {arrival->store.data() + next.offset, arrival->store});
         }
     }
-}
-
-void Engine::take(const std::shared_ptr<Arrival> &arrival, const WireHeader &header, const std::byte *data)
-{
-    if (header.length != 0)
-        std::memcpy(arrival->destination() + header.offset, data, header.length);
 }
 
 }  // namespace pm::coll

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <utility>
 
-#include "coll/mcast/bitmap.h"
 #include "coll/mcast/state.h"
 
 namespace pm::coll {
@@ -50,22 +49,22 @@ First first_of(pm_group *group, std::span<const std::uint64_t> words)
 }
 
 // The orders to send, and the next ones for the members.
-std::span<const std::uint32_t> count_orders(pm_group *group, std::span<const std::uint64_t> words, bool by_rank,
-                                            std::vector<std::uint32_t> *orders)
+std::vector<std::uint32_t> count_orders(pm_group *group, std::span<const std::uint64_t> words, bool by_rank)
 {
-    group->next_orders.resize((static_cast<std::size_t>(group->setup.size) + 63) / 64 * 64);
+    group->next_orders.resize(group->words() * 64);
+    std::vector<std::uint32_t> orders;
     if (by_rank) {
-        orders->assign(group->next_orders.begin(), group->next_orders.begin() + static_cast<std::ptrdiff_t>(words.size() * 64));
+        orders.assign(group->next_orders.begin(), group->next_orders.begin() + static_cast<std::ptrdiff_t>(words.size() * 64));
         for (std::size_t i = 0; i < words.size(); ++i)
             for (std::size_t bit = 0; bit < 64; ++bit)
                 group->next_orders[i * 64 + bit] += static_cast<std::uint32_t>(words[i] >> bit & 1);
     } else {
         bitmap::for_each(words, [&](int rank) {
             if (rank != group->setup.rank)
-                orders->push_back(group->next_orders[static_cast<std::size_t>(rank)]++);
+                orders.push_back(group->next_orders[static_cast<std::size_t>(rank)]++);
         });
     }
-    return *orders;
+    return orders;
 }
 
 }  // namespace
@@ -97,7 +96,7 @@ bool Engine::transmit(pm_peer *peer, WireHeader header, const List &list, const 
         std::memcpy(place, list.words.data(), list.words.size_bytes());
         std::memcpy(place + list.words.size_bytes(), list.orders.data(), list.orders.size_bytes());
     };
-    header.flags = static_cast<std::uint8_t>(apart ? header.flags | WireHeader::in_payload : header.flags & ~WireHeader::in_payload);
+    header.set(WireHeader::in_payload, apart);
     std::memcpy(buffer, &header, sizeof header);
     if (apart) {
         held = Bytes::make(listed + size);
@@ -165,7 +164,7 @@ void Engine::settle(Outgoing *outgoing)
 
 int Engine::send(pm_group *group, const void *data, std::size_t size, const std::uint64_t *set, int tag, bool delivered, void *cookie)
 {
-    std::span<const std::uint64_t> words(set, (static_cast<std::size_t>(group->setup.size) + 63) / 64);
+    std::span<const std::uint64_t> words(set, group->words());
     words = words.first(static_cast<std::size_t>(bitmap::highest(words) + 64) / 64);
     int self = group->setup.rank;
     bool by_host = group->setup.host != nullptr;
@@ -175,14 +174,14 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     if (first.rank < 0)
         return PM_OK;
     bool by_rank = words.size() <= words_by_rank && bitmap::count(words) > members_by_rank;
-    std::vector<std::uint32_t> chosen;
-    std::span<const std::uint32_t> orders = count_orders(group, words, by_rank, &chosen);
+    std::vector<std::uint32_t> orders = count_orders(group, words, by_rank);
 
+    pm_peer *peer = group->peer(first.rank);
     Outgoing *outgoing = nullptr;
     std::uint32_t serial = next_serial_++;
     if (cookie != nullptr) {
-        outgoing_[serial] = std::make_unique<Outgoing>(Outgoing{cookie, serial, group->peer(first.rank)});
-        outgoing = outgoing_[serial].get();
+        outgoing = new Outgoing{cookie, serial, peer};
+        outgoing_[serial].reset(outgoing);
         outgoing->wants_ack = delivered;
         if (delivered)
             bitmap::for_each(words, [&](int rank) {
@@ -196,8 +195,9 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     bool one_host = by_host && first.alone;
     if (settings_.choose && size > settings_.thresholds.tree_limit && !one_host)
         header.algorithm = choose(members_of(group, words, self, by_host).layout.hosts(), size, settings_.thresholds);
-    header.flags = static_cast<std::uint8_t>((delivered ? WireHeader::delivered : 0) | (by_host ? WireHeader::by_host : 0) |
-                                             (by_rank ? WireHeader::by_rank : 0));
+    header.set(WireHeader::delivered, delivered);
+    header.set(WireHeader::by_host, by_host);
+    header.set(WireHeader::by_rank, by_rank);
     header.master = self;
     header.tag = tag;
     header.origin = origin_;
@@ -206,26 +206,24 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     header.size = size;
     header.owner = self;
 
-    pm_peer *peer = group->peer(first.rank);
     // Whoever is said to read it must: without hosts that is the first member alone.
     bool share = size >= settings_.shared_limit && size != 0 && transport_.on_host(peer) &&
                  (!by_host || (first.near && shares_host(group)));
     std::size_t most = one_host ? settings_.block : settings_.piece;
     auto bytes = static_cast<const std::byte *>(data);
-    bool sent = true;
-    for (std::size_t offset = 0; sent && (offset < size || offset == 0); offset += header.length) {
+    bool sent;
+    std::size_t offset = 0;
+    do {
         header.offset = offset;
         header.length = static_cast<std::uint32_t>(std::min(size - offset, most));
-        header.flags = static_cast<std::uint8_t>(header.flags & ~WireHeader::shared);
-        if (BlockHead *block = share ? lend(header.length, first.neighbours) : nullptr) {
+        BlockHead *block = share ? lend(header.length, first.neighbours) : nullptr;
+        if (block != nullptr)
             std::memcpy(bytes_of(block), bytes + offset, header.length);
-            header.flags |= WireHeader::shared;
-            header.address = reinterpret_cast<std::uint64_t>(block);
-        }
+        header.set(WireHeader::shared, block != nullptr);
+        header.address = reinterpret_cast<std::uint64_t>(block);
         sent = transmit(peer, header, {words, orders}, {bytes + offset, {}, outgoing != nullptr}, outgoing);
-        if (size == 0)
-            break;
-    }
+        offset += header.length;
+    } while (sent && offset < size);
     if (outgoing == nullptr)
         return sent ? PM_OK : PM_FAILED;
     outgoing->issued = true;

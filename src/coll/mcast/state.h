@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "coll/mcast/bitmap.h"
 #include "coll/mcast/engine.h"
 
 namespace pm::coll {
@@ -134,19 +135,27 @@ struct pm_group {
     std::list<std::shared_ptr<pm::coll::Engine::Arrival>> unexpected;  // in the order they may be received
 
     pm_peer *peer(int rank) const { return setup.peer(setup.context, rank); }
+    int host(int rank) const { return setup.host(setup.context, rank); }
+    std::size_t words() const { return (static_cast<std::size_t>(setup.size) + 63) / 64; }  // of a set of its ranks
 };
 
 namespace pm::coll {
 
 // Ranks that take part in the distribution, and how they stand.
 struct Members {
-    std::vector<int> ranks;  // by index, then by position
+    std::vector<int> ranks;  // by position
     Layout layout;
 };
 Members members_of(const pm_group *group, std::span<const std::uint64_t> words, int master, bool by_host);
 
 // The ranks on our host but our own, as a set.
 const std::vector<std::uint64_t> &on_our_host(pm_group *group);
+
+// Of a member: how many others come before it, without the master.
+inline std::size_t index_of(std::span<const std::uint64_t> words, int rank, int master)
+{
+    return bitmap::count_below(words, rank) - (master < rank && bitmap::test(words, master) ? 1 : 0);
+}
 
 // Cookies of the engine are odd: PM_MCAST_IS_OURS.
 inline void *as_cookie(void *pointer)
