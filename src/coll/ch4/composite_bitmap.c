@@ -11,6 +11,7 @@
  * both are members of in the same order: what MPI asks for collectives on overlapping communicators, and here too it is what
  * keeps three groups from waiting for each other in a circle. */
 #include "mpidimpl.h"
+#include "coll/ch4/composite_bitmap.h"
 
 /* MPICH's blocking collectives use the tags below MPIR_FIRST_HCOLL_TAG, nonblocking ones those from MPIR_FIRST_NBC_TAG on. Between
  * them are tags of a library that is not part of this build. */
@@ -62,11 +63,9 @@ static void note(group_t * group, int result)
 
 static int check_members(const MPIX_Bitmap members[], int root, MPIR_Comm * comm)
 {
-    int mpi_errno = MPI_SUCCESS;
-    int ranks = comm->local_size, beyond = MPIX_Bitmap_next(members, MPIX_BITMAP_WORDS(ranks) * 64, ranks - 1);
+    int mpi_errno = MPIDI_COMPOSITE_check_bitmap(members, comm);
 
-    MPIR_ERR_CHKANDJUMP2(beyond >= 0, mpi_errno, MPI_ERR_RANK, "**rank", "**rank %d %d", beyond, ranks);
-    if (MPIX_Bitmap_count(members, ranks) == 0)
+    if (mpi_errno || MPIX_Bitmap_count(members, comm->local_size) == 0)
         goto fn_exit;
     MPIR_ERR_CHKANDJUMP1(!MPIX_Bitmap_test(members, comm->rank), mpi_errno, MPI_ERR_RANK, "**bitmap_member",
                          "**bitmap_member %d", comm->rank);

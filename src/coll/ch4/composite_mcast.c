@@ -2,6 +2,7 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_coll_life.h"
+#include "coll/ch4/composite_bitmap.h"
 #include "coll/mcast/mcast.h"
 
 /* Bytes of short multicasts that wait in copies. */
@@ -129,23 +130,6 @@ void MPIDI_COMPOSITE_mcast_finalize(void)
     memset(groups, 0, sizeof groups);
 }
 
-static int check_members(const MPIX_Bitmap * members, MPIR_Comm * comm)
-{
-    int mpi_errno = MPI_SUCCESS;
-    int words = MPIX_BITMAP_WORDS(comm->local_size);
-    int rest = comm->local_size % 64;
-
-    if (rest != 0 && members[words - 1] >> rest != 0) {
-        int rank = comm->local_size;
-        while (!MPIX_Bitmap_test(members, rank))
-            rank++;
-        MPIR_ERR_SETANDJUMP2(mpi_errno, MPI_ERR_RANK, "**rank", "**rank %d %d", rank, comm->local_size);
-    }
-
-  fn_fail:
-    return mpi_errno;
-}
-
 /* A request and what belongs to it; a buffer that is not contiguous gets a contiguous one beside it. */
 static int make_operation(MPIR_Request_kind_t kind, void *buffer, MPI_Aint count, MPI_Datatype datatype, MPIR_Comm * comm,
                           operation_t ** made, char **data)
@@ -194,7 +178,7 @@ int MPIR_Imcast_impl(const void *buf, MPI_Count count, MPI_Datatype datatype, co
     char *data;
     MPI_Aint packed;
 
-    mpi_errno = check_members(members, comm);
+    mpi_errno = MPIDI_COMPOSITE_check_bitmap(members, comm);
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = make_operation(MPIR_REQUEST_KIND__SEND, (void *) buf, count, datatype, comm, &operation, &data);
     MPIR_ERR_CHECK(mpi_errno);
@@ -242,7 +226,7 @@ int MPIR_Mcast_impl(const void *buf, MPI_Count count, MPI_Datatype datatype, con
     MPIDI_Datatype_get_info(count, datatype, contiguous, size, type, true_lb);
     if (contiguous && size <= PM_SEND_NOW_LIMIT) {
         /* Short: the engine keeps a copy if it cannot send it at once. */
-        mpi_errno = check_members(members, comm);
+        mpi_errno = MPIDI_COMPOSITE_check_bitmap(members, comm);
         MPIR_ERR_CHECK(mpi_errno);
         MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
         sent = pm_mcast_send(groups[comm->context_id], MPIR_get_contig_ptr(buf, true_lb), size, members, tag, 0, NULL);

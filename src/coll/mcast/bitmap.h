@@ -28,6 +28,12 @@ inline bool test(Words words, int rank)
     return word < words.size() && (words[word] >> (rank % word_bits) & 1) != 0;
 }
 
+// The rank as a set, of which this is one word.
+inline std::uint64_t bit_in_word(int rank, std::size_t word)
+{
+    return static_cast<std::size_t>(rank) / word_bits == word ? std::uint64_t{1} << rank % word_bits : 0;
+}
+
 // How many members have a lower rank: of a member, its index.
 inline std::size_t count_below(Words words, int rank)
 {

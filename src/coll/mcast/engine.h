@@ -102,19 +102,18 @@ class Engine {
     bool deliver_at_once(pm_group *group, const WireHeader &header, const List &list, const std::byte *data);
     static std::uint32_t order_of(const pm_group *group, const WireHeader &header, const List &list);
     std::shared_ptr<Arrival> arrival_of(pm_group *group, const WireHeader &header, const List &list, bool passed_on);
+    void find_role(pm_group *group, const WireHeader &header, Arrival *arrival);
     void give_turns(pm_group *group, Stream *stream);
     void match(pm_group *group, const std::shared_ptr<Arrival> &arrival);
     void pass_on(pm_group *group, const Arrival &arrival, const WireHeader &header, const List &list, const Piece &piece);
     void keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, const WireHeader &header, const List &list,
               const Piece &piece);
     void send_blocks(pm_group *group, Arrival *arrival, const WireHeader &header, const List &list);
-    void take(const std::shared_ptr<Arrival> &arrival, const WireHeader &header, const std::byte *data);
-    void complete(pm_group *group, const std::shared_ptr<Arrival> &arrival);
-    void deliver(const std::shared_ptr<Arrival> &arrival);
+    void finish_if_complete(pm_group *group, Arrival *arrival);
+    void deliver(Arrival *arrival);
     static std::unique_ptr<Posted> take_posted(pm_group *group, int master, int tag);
     void end_receive(const Posted &posted, std::span<const std::uint64_t> words, int master, int tag, std::uint64_t size);
     void acknowledge(std::uint64_t origin, std::uint32_t serial);
-    void forget_if_done(pm_group *group, const Arrival &arrival);
     void deliver_to_self(pm_group *group, const void *data, std::size_t size, const std::uint64_t *members, int tag);
 
     bool shares_host(pm_group *group);

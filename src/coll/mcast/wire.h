@@ -45,6 +45,8 @@ struct WireHeader {
     std::uint64_t address = 0;
     std::uint32_t words = 0;
     std::uint32_t orders = 0;
+
+    void set(Flag flag, bool on) { flags = static_cast<std::uint8_t>(on ? flags | flag : flags & ~flag); }
 };
 static_assert(sizeof(WireHeader) == 72);
 

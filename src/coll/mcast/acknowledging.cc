@@ -1,0 +1,77 @@
+// Delivered multicasts: members tell along a binomial tree that they have everything, whatever way the data took.
+//
+// Promise: a master is told when all members have everything, or that one of them has ended.
+// Timer: a master looks after those who have not acknowledged every two seconds, in attend().
+#include <chrono>
+#include <string>
+
+#include "coll/mcast/state.h"
+
+namespace pm::coll {
+namespace {
+
+// For so long a master waits for acknowledgements without looking.
+constexpr std::chrono::seconds patience{2};
+
+}  // namespace
+
+// This member, or all from one of its children on, have everything.
+void Engine::acknowledge(std::uint64_t origin, std::uint32_t serial)
+{
+    auto found = duties_.try_emplace({origin, serial}).first;
+    Duty &duty = found->second;
+    duty.missing--;
+    if (duty.missing != 0 || duty.parent == nullptr)
+        return;
+    WireHeader ack;
+    ack.kind = WireHeader::Kind::ack;
+    ack.origin = origin;
+    ack.serial = serial;
+    relay(duty.parent, ack, {}, {});
+    duties_.erase(found);
+}
+
+void Engine::on_ack(const WireHeader &header)
+{
+    if (header.origin != origin_) {
+        acknowledge(header.origin, header.serial);
+        return;
+    }
+    if (auto found = outgoing_.find(header.serial); found != outgoing_.end()) {
+        found->second->wants_ack = false;
+        settle(found->second.get());
+    }
+}
+
+void Engine::attend(Time now)
+{
+    std::vector<Outgoing *> lost;
+    for (auto &[serial, outgoing] : outgoing_) {
+        if (!outgoing->wants_ack)
+            continue;
+        if (outgoing->look_at == Time{})
+            outgoing->look_at = now + patience;
+        if (now < outgoing->look_at)
+            continue;
+        outgoing->look_at = now + patience;
+        for (auto [rank, peer] : outgoing->members) {
+            if (transport_.has_ended(peer)) {
+                outgoing->error = "rank " + std::to_string(rank) + ", a member of the multicast, has ended";
+                outgoing->wants_ack = false;
+                // What is queued for it is never read. What is queued for another will be, and must stay until then.
+                if (peer == outgoing->first)
+                    outgoing->queued = 0;
+                lost.push_back(outgoing.get());
+                break;
+            }
+            WireHeader call;
+            call.kind = WireHeader::Kind::call;
+            if (!transport_.on_host(peer))
+                relay(peer, call, {}, {});
+        }
+    }
+    for (Outgoing *outgoing : lost)
+        settle(outgoing);
+}
+
+}  // namespace pm::coll

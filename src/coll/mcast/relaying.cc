@@ -1,0 +1,147 @@
+// A member passes on what it gets, whether or not it has called a receive, and keeps it for its own.
+//
+// Promise: every piece goes to each child as soon as it is here, and a block of an exchange as soon as all of it is. A piece that
+// several on this host read is written into shared memory once.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "coll/mcast/state.h"
+
+namespace pm::coll {
+
+// A whole multicast in one message, for members of this host only, few enough for the first of them to tell all others: no
+// schedule is needed to pass it on. Most short ones are like this. False when it is another one.
+bool Engine::pass_on_simply(pm_group *group, const WireHeader &header, const List &list, const Piece &piece)
+{
+    constexpr std::uint8_t wanted = WireHeader::by_host | WireHeader::delivered;
+    bool bare = header.flags & WireHeader::shared || header.length < settings_.shared_limit;
+    if (header.length != header.size || (header.flags & wanted) != WireHeader::by_host || !bare)
+        return false;
+    int self = group->setup.rank;
+    const std::vector<std::uint64_t> &host = on_our_host(group);
+    bool alone = true;
+    std::size_t others = 0;
+    for (std::size_t i = 0; i < list.words.size(); ++i) {
+        std::uint64_t word = list.words[i] & ~bitmap::bit_in_word(self, i) & ~bitmap::bit_in_word(header.master, i);
+        alone = alone && (word & ~host[i]) == 0;
+        others += static_cast<std::size_t>(std::popcount(word));
+    }
+    if (!alone || others > header.fanout)
+        return false;
+    if (index_of(list.words, self, header.master) == 0)
+        bitmap::for_each(list.words, [&](int rank) {
+            if (rank != self && rank != header.master)
+                relay(group->peer(rank), header, list, piece);
+        });
+    return true;
+}
+
+// The arrival this message belongs to: its first one makes it. `passed_on`: there is nothing to do for others.
+std::shared_ptr<Engine::Arrival> Engine::arrival_of(pm_group *group, const WireHeader &header, const List &list, bool passed_on)
+{
+    std::uint32_t order = order_of(group, header, list);
+    Stream &stream = group->streams[header.master];
+    std::shared_ptr<Arrival> &place = stream.arrivals[order];
+    if (place)
+        return place;
+    auto arrival = std::make_shared<Arrival>();
+    place = arrival;
+    arrival->master = header.master;
+    arrival->tag = header.tag;
+    arrival->order = order;
+    arrival->origin = header.origin;
+    arrival->serial = header.serial;
+    arrival->size = header.size;
+    arrival->words.assign(list.words.begin(), list.words.end());
+    if (!passed_on)
+        find_role(group, header, arrival.get());
+    give_turns(group, &stream);
+    return arrival;
+}
+
+// What it does for others, and whom it tells when it has everything.
+void Engine::find_role(pm_group *group, const WireHeader &header, Arrival *arrival)
+{
+    Members members = members_of(group, arrival->words, header.master, header.flags & WireHeader::by_host);
+    const Layout &layout = members.layout;
+    arrival->position = static_cast<std::uint32_t>(std::ranges::find(members.ranks, group->setup.rank) - members.ranks.begin());
+    std::uint32_t host = layout.host_at(arrival->position);
+    arrival->host_begin = layout.first[host];
+    arrival->host_end = layout.first[host + 1];
+    arrival->role = role_of(layout, {header.algorithm, header.size, header.fanout}, arrival->position);
+    if (header.flags & WireHeader::delivered) {
+        arrival->wants_ack = true;
+        Duty &duty = duties_[{header.origin, header.serial}];
+        duty.missing += 1 + ack_children_count(arrival->position, layout.members());
+        duty.parent = group->peer(arrival->position == 0 ? header.master : members.ranks[ack_parent(arrival->position)]);
+    }
+    arrival->ranks = std::move(members.ranks);
+}
+
+// One piece is here: it goes on to others first, then to its own place.
+void Engine::keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, const WireHeader &header, const List &list,
+                  const Piece &arrived)
+{
+    Piece piece = arrived;
+    if (!piece.stable && header.length >= settings_.shared_limit && arrival->readers() > 1 && shares_host(group)) {
+        if (BlockHead *block = lend(header.length, arrival->readers() + 1)) {
+            std::memcpy(bytes_of(block), piece.data, header.length);
+            piece.stable = Bytes::in_block(block);
+            piece.data = piece.stable.data();
+        }
+    }
+    pass_on(group, *arrival, header, list, piece);
+    if (!piece.in_place && header.length != 0)
+        std::memcpy(arrival->destination() + header.offset, piece.data, header.length);
+    arrival->received += header.length;
+    if (!arrival->role.sends.empty()) {
+        arrival->note_range(header.offset, header.offset + header.length);
+        send_blocks(group, arrival.get(), header, list);
+    }
+    if (arrival->received != arrival->size)
+        return;
+    arrival->complete = true;
+    if (arrival->wants_ack)
+        acknowledge(arrival->origin, arrival->serial);
+    finish_if_complete(group, arrival.get());
+}
+
+void Engine::pass_on(pm_group *group, const Arrival &arrival, const WireHeader &header, const List &list, const Piece &piece)
+{
+    bool ours = !(header.flags & WireHeader::shared) && piece.stable.block() != nullptr;
+    for (std::uint32_t child : arrival.role.children) {
+        pm_peer *peer = group->peer(arrival.ranks[child]);
+        WireHeader next = header;
+        if (arrival.on_our_host(child) && transport_.on_host(peer)) {
+            if (ours) {
+                next.flags |= WireHeader::shared;
+                next.owner = group->setup.rank;
+                next.address = reinterpret_cast<std::uint64_t>(piece.stable.block());
+            }
+        } else {
+            next.set(WireHeader::shared, false);
+        }
+        relay(peer, next, list, piece);
+    }
+}
+
+void Engine::send_blocks(pm_group *group, Arrival *arrival, const WireHeader &header, const List &list)
+{
+    for (; arrival->blocks_sent < arrival->role.sends.size(); ++arrival->blocks_sent) {
+        const Send &send = arrival->role.sends[arrival->blocks_sent];
+        if (!arrival->has(send.offset, send.offset + send.size))
+            return;
+        WireHeader next = header;
+        next.set(WireHeader::shared, false);
+        // A length has 32 bits, so a larger block goes in several.
+        for (std::uint64_t done = 0; done < send.size; done += next.length) {
+            next.offset = send.offset + done;
+            next.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(send.size - done, 1u << 30));
+            relay(group->peer(arrival->ranks[send.to]), next, list, {arrival->store.data() + next.offset, arrival->store});
+        }
+    }
+}
+
+}  // namespace pm::coll
