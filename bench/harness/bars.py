@@ -2,8 +2,8 @@
 
 from dataclasses import asdict, dataclass
 
-from .plan import (ALL_OPEN, ALONE, COC_RANKS, COLLECTIVES, COMPOSITE, CROWD, LARGE, MCAST_HOST_RANKS, MCAST_MANY, MCAST_MIDDLE,
-                   MCAST_SHORT, MCAST_SIZES, OPEN, loss_variant, mcast_members)
+from .plan import (ALL_OPEN, ALONE, COC_RANKS, COLLECTIVES, COMPOSITE, CROWD, FUZZY_HOST_RANKS, IN_FLIGHT, LARGE, MCAST_HOST_RANKS,
+                   MCAST_MANY, MCAST_MIDDLE, MCAST_SHORT, MCAST_SIZES, OPEN, loss_variant, mcast_members)
 from .text import number, size_text
 
 COLLECTIVE_SIZES = {"barrier": 0, "allreduce": 8, "bcast": 65536, "alltoall": 4096}
@@ -53,6 +53,17 @@ def _ratio_bar(summary, what, against, rule, holds, key, other, other_key=None):
     return bar
 
 
+def _way_bar(summary, what, against, rule, holds, key, other_key, command):
+    """Ours against itself in the same job: if only one of the two is there, or neither and the program ran on as many ranks, ours
+    failed."""
+    bar = Bar(what, against, rule, command)
+    _judge(summary, bar, key, summary.ratio("ours", "ours", key, other_key), summary.ratio_range("ours", "ours", key, other_key),
+           holds)
+    if bar.figure is None and any(there[3] == key[3] for there in summary.keys(key[0])):
+        bar.verdict = "missed"
+    return bar
+
+
 def _worst_bar(summary, what, against, rule, holds, worst, pairs, command):
     """Ours against itself, `pairs` of keys, all of the same program and ranks: the worst of the ratios counts, and none may be
     missing if there are others."""
@@ -98,6 +109,38 @@ def _mcast_bars(summary):
                            lambda ratio: ratio <= 1.1, max,
                            [tuple(("mcast", f"master, {members} members", size, MCAST_MANY) for members in (most, 2))
                             for size in (8, 1024)], "bench/run --only mcast"))
+    return bars
+
+
+def _notify_bars(summary):
+    bars = []
+    for device, bench, suffix, most in (("SHMEM", "notify", "", 0.7), ("UDP", "net_notify", ", UDP", 1.05),
+                                        ("UCX", "net_notify", ", UCX", 1.05)):
+        for other, name, against, limit in (("send", "send", "ours, MPI_Send", most),
+                                            ("put_flush_send", "put, flush and send", "ours, put, flush and send", 0.5)):
+            bars.append(_way_bar(summary, f"8 B one-way time over {device}: put and notify/{name}", against, f"<= {limit}",
+                                 lambda ratio, limit=limit: ratio <= limit, (bench, "put_notify" + suffix, 8, 2),
+                                 (bench, other + suffix, 8, 2), f"bench/run --only {bench}"))
+    return bars
+
+
+def _fuzzy_bars(summary):
+    bars = []
+    places = [("fuzzy", ranks, f"{ranks} ranks") for ranks in (2, *CROWDED_RANKS)]
+    hosts = [("net_fuzzy", ranks, f"{ranks} ranks on 4 hosts") for ranks in FUZZY_HOST_RANKS]
+    for program, ranks, where in places + hosts:
+        command = "bench/run --only " + (f"fuzzy --ranks {ranks}" if program == "fuzzy" else program)
+        start_and_wait, several, barrier, ibarrier = [(program, metric, 0, ranks)
+                                                      for metric in ("fuzzy", f"fuzzy_{IN_FLIGHT}", "barrier", "ibarrier")]
+        bars += [
+            _way_bar(summary, f"fuzzy barrier, {where}: start and wait/MPI_Barrier", "ours, MPI_Barrier", "<= 1.1",
+                     lambda ratio: ratio <= 1.1, start_and_wait, barrier, command),
+            _way_bar(summary, f"fuzzy barrier, {where}: start and wait/MPI_Ibarrier and MPI_Wait", "ours, MPI_Ibarrier", "<= 0.5",
+                     lambda ratio: ratio <= 0.5, start_and_wait, ibarrier, command),
+        ]
+        if program == "net_fuzzy":      # a rate is one over the time
+            bars.append(_way_bar(summary, f"fuzzy barriers a second, {where}: {IN_FLIGHT} in flight/one at a time",
+                                 "ours, one at a time", ">= 3", lambda ratio: ratio >= 3, start_and_wait, several, command))
     return bars
 
 
@@ -167,7 +210,8 @@ def judge(summary):
     key = ("idle", "recv", 0, 2)
     bars.append(_judge(summary, Bar("rank blocked in MPI_Recv: % of a core", "one core", "< 2", "bench/run --only idle"), key,
                        summary.value("ours", key), summary.range("ours", key), lambda percent: percent < 2))
-    return bars + _network_bars(summary) + _composite_bars(summary) + _mcast_bars(summary)
+    return (bars + _network_bars(summary) + _composite_bars(summary) + _mcast_bars(summary) + _notify_bars(summary)
+            + _fuzzy_bars(summary))
 
 
 def as_json(bars):

@@ -4,12 +4,14 @@ import os
 from dataclasses import dataclass
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PAIR_PROGRAMS = ("pingpong", "anysource", "rate", "bibw", "put")
+PAIR_PROGRAMS = ("pingpong", "anysource", "rate", "bibw", "put", "notify")
 UDP_PROGRAMS = ("net_limits", "net_pingpong", "net_alltoone", "net_loss", "net_recovery", "net_sockets", "net_sor", "net_othello")
 COC_PROGRAMS = ("net_jacobi", "net_alltoall")       # on a cluster of clusters
-NETWORK_PROGRAMS = UDP_PROGRAMS + ("net_mcast", "net_ucx", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
-PROGRAMS = ("limits",) + PAIR_PROGRAMS + ("threads", "coll", "mcast", "init", "idle") + NETWORK_PROGRAMS
+NETWORK_PROGRAMS = (UDP_PROGRAMS + ("net_mcast", "net_ucx", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
+                    + ("net_notify", "net_fuzzy"))
+PROGRAMS = ("limits",) + PAIR_PROGRAMS + ("threads", "coll", "fuzzy", "mcast", "init", "idle") + NETWORK_PROGRAMS
 GROUPS = {"network": NETWORK_PROGRAMS, "coc": COC_PROGRAMS, "mcast": ("mcast", "net_mcast"),
+          "sync": ("notify", "fuzzy", "net_notify", "net_fuzzy"),
           "composite": ("net_ucx", "anysource", "net_anysource", "net_all_open", "net_init", *COC_PROGRAMS, "threads")}
 # The others are named like their program.
 EXECUTABLES = {"net_loss": "pingpong", "net_recovery": "pingpong", "net_ucx": "pingpong", "net_all_open": "pingpong",
@@ -75,6 +77,9 @@ MCAST_COMPARED = (8, 8192, MCAST_MIDDLE, 8 << 20)
 MCAST_HOST_RANKS = 8                # on four hosts
 MCAST_MANY = 65                     # a master and 64 workers
 
+FUZZY_HOST_RANKS = (4, 8)           # on four hosts: one on each, and two
+IN_FLIGHT = 8                       # barriers of ours at once, of those that fuzzy measures
+
 
 @dataclass(frozen=True)
 class Job:
@@ -132,13 +137,27 @@ def _mcast_jobs(program, all_ranks, long_time):
     return jobs
 
 
+def _on_both_devices(program, time):
+    """Two hosts, once over UCX, where MPICH can be compared, and once over UDP."""
+    pair = ("a", "b")
+    return [Job(program, 2, time, HOSTS, pair, environment=ON_UCX + SAME_UCX, variant="UCX"),
+            Job(program, 2, time, HOSTS, pair, environment=ON_UDP, ours_only=True, variant="UDP")]
+
+
+def _sync_jobs(program, time, long_time):
+    if program == "net_notify":
+        return _on_both_devices(program, time)
+    # Of the hosts each takes all cores for its own, see COC_WAIT.
+    return [Job(program, ranks, long_time, HOSTS, ("a", "b", "c", "d"), environment=ON_UDP + COC_WAIT)
+            for ranks in FUZZY_HOST_RANKS]
+
+
 def _composite_jobs(program, time, long_time):
     pair = ("a", "b")
     if program == "net_ucx":
         return [Job(program, 2, time, HOSTS, pair, environment=ON_UCX + SAME_UCX)]
     if program == "net_anysource":
-        return [Job(program, 2, time, HOSTS, pair, environment=ON_UCX + SAME_UCX, variant="UCX"),
-                Job(program, 2, time, HOSTS, pair, environment=ON_UDP, ours_only=True, variant="UDP")]
+        return _on_both_devices(program, time)
     if program == "net_all_open":
         return [Job(program, sum(int(host.split(":")[1]) for host in hosts), long_time + ("--sizes", "8"), THREE_HOSTS, hosts,
                     environment=settings, ours_only=True, variant=variant) for variant, (hosts, settings) in OPEN.items()]
@@ -195,6 +214,8 @@ def plan(only, ranks, cores, quick):
         elif program == "coll":
             jobs += [Job(program, count, (long_time if count > cores else time) + ("--operation", operation))
                      for count in ranks for operation in COLLECTIVES]
+        elif program == "fuzzy":
+            jobs += [Job(program, count, long_time if count > cores else time) for count in ranks]
         elif program in GROUPS["mcast"]:
             on_ranks = [count for count in ranks if count > 2] if program == "mcast" else [MCAST_HOST_RANKS]
             jobs += _mcast_jobs(program, on_ranks, long_time)
@@ -203,5 +224,6 @@ def plan(only, ranks, cores, quick):
         elif program == "idle":
             jobs.append(Job(program, 2, ("--duration", "1" if quick else "3")))
         else:
-            jobs += (_udp_jobs if program in UDP_PROGRAMS else _composite_jobs)(program, time, long_time)
+            jobs_of = _udp_jobs if program in UDP_PROGRAMS else _sync_jobs if program in GROUPS["sync"] else _composite_jobs
+            jobs += jobs_of(program, time, long_time)
     return jobs

@@ -101,6 +101,60 @@ def _mcast_sections(program, name, hosts_note):
     ]
 
 
+# Of notify and fuzzy: what a row says of its metric.
+NOTIFY_WAYS = {"put_notify": "put and notify", "put_notify_created": "put and notify, memory of the user", "put_flag": "put and flag",
+               "put_flush_send": "put, flush and send", "send": "send"}
+NOTIFY_CALLS = {"call": "MPIX_Put_notify", "call_put": "MPI_Put", "call_isend": "MPI_Isend"}
+BARRIERS = {"barrier": "MPI_Barrier", "ibarrier": "MPI_Ibarrier and MPI_Wait", "ibarrier_8": "MPI_Ibarrier, 8 in flight",
+            "fuzzy": "start and wait", "fuzzy_8": "start and wait, 8 in flight", "fuzzy_64": "start and wait, 64 in flight"}
+
+
+def _metric_and_device(key):
+    """The device is empty on this machine, where there is only one."""
+    metric, _, device = key[1].partition(", ")
+    return metric, device
+
+
+def _notify_sections(program, name, note):
+    def wanted(suffix, names):
+        return lambda key: _metric_and_device(key)[0] in [metric + suffix for metric in names]
+
+    def label(suffix, names):
+        def text(key):
+            metric, device = _metric_and_device(key)
+            return ", ".join(part for part in (_size(key), device, names[metric.removesuffix(suffix)]) if part)
+        return text
+
+    def order(suffix, names):
+        return lambda key: (_metric_and_device(key)[1], key[2], list(names).index(_metric_and_device(key)[0].removesuffix(suffix)))
+
+    def baseline(metric):
+        return lambda key: (key[0], ", ".join(part for part in (metric, _metric_and_device(key)[1]) if part), *key[2:])
+
+    long = 65536        # time for short ones, bandwidth for long ones: one says what the other says
+    return [
+        Section(f"{name}: one-way time", program, lambda key: key[2] < long and wanted("", NOTIFY_WAYS)(key), label("", NOTIFY_WAYS),
+                f"Ping-pong{note} in which a rank that gets data is also told so: by MPIX_Put_notify and MPIX_Win_wait_notify, in "
+                "memory of MPI_Win_allocate and of the user; by MPIX_Put_flag and a look at the own memory; by MPI_Put, "
+                "MPI_Win_flush and an empty message; by MPI_Send and MPI_Recv. `/send`: against this last one, in the same job.",
+                order("", NOTIFY_WAYS), baseline=("send", baseline("send"))),
+        Section(f"{name}: bandwidth", program, lambda key: key[2] >= long and wanted("_bandwidth", NOTIFY_WAYS)(key),
+                label("_bandwidth", NOTIFY_WAYS), "Size over the one-way time of the same ping-pong.",
+                order("_bandwidth", NOTIFY_WAYS), baseline=("send", baseline("send_bandwidth"))),
+        Section(f"{name}: time of a call that does not wait", program, wanted("", NOTIFY_CALLS), label("", NOTIFY_CALLS),
+                "What the caller spends: 64 are issued, which alone is timed, and then completed. `/isend`: against MPI_Isend.",
+                order("", NOTIFY_CALLS), baseline=("isend", baseline("call_isend"))),
+    ]
+
+
+def _fuzzy_section(program, title, note):
+    return Section(title, program, lambda key: True, lambda key: f"{BARRIERS[key[1]]}, {_ranks(key)}",
+                   "Time per barrier, of the slowest rank. `start and wait`: MPIX_Barrier_start and MPIX_Barrier_wait; with several in "
+                   f"flight, all are started before the first one is waited for. `/barrier`: against MPI_Barrier, in the same job.{note}",
+                   lambda key: (key[3], list(BARRIERS).index(key[1])),
+                   baseline=("barrier", lambda key: (key[0], "barrier", *key[2:])))
+
+
 def _ranks(key):
     return f"{key[3]} rank" + ("s" if key[3] > 1 else "")
 
@@ -169,6 +223,9 @@ NETWORK_SECTIONS = [
     Section("A cluster of clusters: all-to-all", "net_alltoall", lambda key: True, lambda key: f"{_size(key)}, {_variant(key)}",
             "Time of MPI_Alltoall by the size of the block for each pair, on the same ranks and hosts.",
             lambda key: key[2], baseline=("composite", _composite)),
+    *_notify_sections("net_notify", "Put and notify between hosts", " between one rank on each of two hosts,"),
+    _fuzzy_section("net_fuzzy", "Barriers between hosts", " One rank and two on each of four hosts, `ours` over UDP, `mpich` over "
+                   "TCP; of ours those that wait do not poll (`MPIR_CVAR_CH4_COMPOSITE_WAIT=sleep`), since all hosts share the same cores."),
 ]
 
 SECTIONS = [
@@ -185,10 +242,12 @@ SECTIONS = [
             "than two cores.", baseline=("one thread", lambda key: (key[0], "one thread", *key[2:]))),
     Section("Put and flush, memory of MPI_Win_allocate", "put", _put_wanted("allocate"), _put_label),
     Section("Put and flush, memory of the user (MPI_Win_create)", "put", _put_wanted("create"), _put_label),
+    *_notify_sections("notify", "Put and notify", " between two ranks,"),
     Section("Collectives", "coll", lambda key: True,
             lambda key: f"{key[1]}{' ' + size_text(key[2]) if key[2] else ''}, {key[3]} ranks",
             "Time per operation, of the slowest rank. The root of the broadcast moves; 4 KB of the all-to-all is what each "
             "pair exchanges."),
+    _fuzzy_section("fuzzy", "Barriers", ""),
     *_mcast_sections("mcast", "Multicast", ""),
     Section("Multicast: the master's own time", "mcast", lambda key: key[3] == MCAST_MANY,
             lambda key: f"{size_text(key[2])}, {_variant(key)}", f"Time of a call of MPIX_Mcast with {MCAST_MANY} ranks, by the number "

@@ -96,6 +96,16 @@ void BarrierEngine::start(std::uint16_t id, volatile int *flag, void *cookie)
     group.waiting.push_back({flag, cookie});
     ++in_flight_;
     advance(&group);
+    end();
+}
+
+void BarrierEngine::end()
+{
+    while (!ended_cookies_.empty()) {
+        void *cookie = ended_cookies_.front();
+        ended_cookies_.erase(ended_cookies_.begin());
+        ended_(cookie);
+    }
 }
 
 // Tells the host that we have arrived, as far as there is room on the board.
@@ -201,7 +211,7 @@ unsigned BarrierEngine::complete(Group *group)
         if (first.flag != nullptr)
             __atomic_store_n(first.flag, 1, __ATOMIC_RELEASE);
         if (first.cookie != nullptr)
-            ended_(first.cookie);
+            ended_cookies_.push_back(first.cookie);
     }
     return count;
 }
@@ -233,6 +243,7 @@ unsigned BarrierEngine::poll()
             ++i;
         }
     }
+    end();
     return count;
 }
 

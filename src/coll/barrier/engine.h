@@ -125,6 +125,7 @@ class BarrierEngine {
     void publish(Group *group, std::uint64_t number);
     unsigned complete(Group *group);
     unsigned advance(Group *group);
+    void end();
     void send(Group *group, int rank, BarrierMessage::Kind kind, std::uint64_t number, unsigned round = 0);
 
     BarrierTransport &transport_;
@@ -132,6 +133,7 @@ class BarrierEngine {
     std::unordered_map<std::uint16_t, std::unique_ptr<Group>> groups_;
     std::vector<Group *> active_;  // with barriers in flight
     std::size_t in_flight_ = 0;
+    std::vector<void *> ended_cookies_;  // told when nothing is being looked at: a group may be closed then
 };
 
 }  // namespace pm::coll

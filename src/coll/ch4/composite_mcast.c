@@ -3,6 +3,7 @@
 #include "composite_impl.h"
 #include "composite_coll_life.h"
 #include "coll/ch4/composite_bitmap.h"
+#include "coll/barrier/barrier.h"
 #include "coll/mcast/mcast.h"
 
 /* Bytes of short multicasts that wait in copies. */
@@ -110,6 +111,7 @@ void MPIDI_COMPOSITE_mcast_comm_commit(MPIR_Comm * comm)
     setup.host = MPIDI_COMM(comm, map).mode == MPIDI_RANK_MAP_MLUT || MPIDI_COMM(comm, map).avtid != 0 ? NULL : host_of;
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     groups[comm->context_id] = pm_group_open(&setup);
+    pm_barrier_group_open(&setup);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }
 
@@ -120,6 +122,7 @@ void MPIDI_COMPOSITE_mcast_comm_free(MPIR_Comm * comm)
     /* A request that is freed may be the last to hold the communicator, and then the lock is held. */
     MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);
     pm_group_close(groups[comm->context_id]);
+    pm_barrier_group_close(comm->context_id);
     groups[comm->context_id] = NULL;
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }

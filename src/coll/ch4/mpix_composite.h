@@ -11,6 +11,14 @@ typedef uint64_t MPIX_Bitmap;
 /* For MPIX_Imcast: the request is complete when every member has the data. */
 #define MPIX_MCAST_DELIVERED 1
 
+/* Notifications and counters of a window are numbered from 0. */
+#define MPIX_MAX_NOTIFICATIONS 1024
+#define MPIX_MAX_COUNTERS 256
+
+/* Every window has notifications; elsewhere those that have them are made by these. */
+#define MPIX_Win_create_notify MPI_Win_create
+#define MPIX_Win_allocate_notify MPI_Win_allocate
+
 static inline void MPIX_Bitmap_set(MPIX_Bitmap * members, int rank)
 {
     members[rank / 64] |= (MPIX_Bitmap) 1 << rank % 64;

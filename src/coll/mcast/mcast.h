@@ -12,9 +12,8 @@
 extern "C" {
 #endif
 
-/* The tag of the engine's messages, and how its cookies are told from those of others, which are aligned pointers. */
+/* The tag of the engine's messages. The lowest two bits of its cookies are 01. */
 #define PM_MCAST_TAG 255
-#define PM_MCAST_IS_OURS(cookie) ((uintptr_t) (cookie) & 1)
 
 #define PM_ANY (-1)
 

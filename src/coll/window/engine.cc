@@ -27,7 +27,7 @@ T *from_cookie(void *cookie)
 struct Card {
     std::uint64_t board;
     std::uint64_t bytes;
-    std::uint64_t unused;
+    std::uint64_t unit;
 };
 static_assert(sizeof(Card) == PM_WINDOW_CARD);
 
@@ -117,7 +117,7 @@ pm_window *WindowEngine::open(const pm_window_setup &setup, void *card)
     window->setup = setup;
     window->targets.resize(static_cast<std::size_t>(setup.size));
     window->board = transport_.make_board();
-    Card mine{reinterpret_cast<std::uint64_t>(window->board), setup.bytes, 0};
+    Card mine{reinterpret_cast<std::uint64_t>(window->board), setup.bytes, setup.unit};
     std::memcpy(card, &mine, sizeof mine);
     if (window->board == nullptr) {
         window->own_board = std::make_unique<WindowBoard>();
@@ -139,6 +139,7 @@ void WindowEngine::meet(pm_window *window, int rank, const void *card)
     std::memcpy(&its, card, sizeof its);
     pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
     target.bytes = its.bytes;
+    target.unit = its.unit;
     if (rank == window->setup.rank) {
         target.memory = static_cast<std::byte *>(window->setup.base);
         target.board = window->board;
@@ -189,6 +190,8 @@ bool WindowEngine::load(pm_window *window, int rank, std::uint64_t offset, void 
         return false;
     if (size != 0)
         std::memcpy(data, target.memory + offset, size);
+    if (notification < 0)
+        return true;
     tell(target.memory, target.board, {PM_AFTER_NOTIFY, notification, 0, 0});
     if (target.peer != nullptr)
         transport_.nudge(target.peer);
@@ -300,8 +303,6 @@ std::byte *WindowEngine::destination(pm_window *window, const WindowMessage &mes
     std::uint64_t bytes = window->targets[static_cast<std::size_t>(window->setup.rank)].bytes;
     if (message.offset > bytes || size > bytes - message.offset)
         return nullptr;
-    if (message.may_be_discarded && window->board->discard.load(std::memory_order_relaxed) != 0)
-        return nullptr;
     return static_cast<std::byte *>(window->setup.base) + message.offset;
 }
 
@@ -311,7 +312,10 @@ void *WindowEngine::arrived(const void *header, const void *piece, std::size_t p
     std::memcpy(&message, header, sizeof message);
     auto found = windows_.find(message.window);
     pm_window *window = found != windows_.end() ? found->second.get() : nullptr;
-    std::byte *place = total != 0 ? destination(window, message, total) : nullptr;
+    bool discarded = message.may_be_discarded && window != nullptr && window->board->discard.load(std::memory_order_relaxed) != 0;
+    if (discarded)
+        message.after = PM_AFTER_NOTHING;
+    std::byte *place = total != 0 && !discarded ? destination(window, message, total) : nullptr;
     if (piece_size == total) {
         if (place != nullptr)
             std::memcpy(place, piece, total);
@@ -358,8 +362,7 @@ void WindowEngine::finish(const WindowMessage &message)
     pm_window *window = found->second.get();
     switch (message.kind) {
         case WindowMessage::Kind::put:
-            if (!message.may_be_discarded || window->board->discard.load(std::memory_order_relaxed) == 0)
-                tell(static_cast<std::byte *>(window->setup.base), window->board, after_of(message));
+            tell(static_cast<std::byte *>(window->setup.base), window->board, after_of(message));
             break;
         case WindowMessage::Kind::get:
             on_get(window, message);

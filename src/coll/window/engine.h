@@ -134,7 +134,7 @@ struct pm_window {
         bool direct = false;      // we see its memory and its board
         std::byte *memory = nullptr;
         pm::coll::WindowBoard *board = nullptr;
-        std::uint64_t bytes = 0;
+        std::uint64_t bytes = 0, unit = 1;
         std::uint64_t issued = 0, asked = 0, known = 0;
         std::uint64_t forwarded = 0;  // the last one that was somebody else's
     };

@@ -88,6 +88,11 @@ void pm_window_close(pm_window *window)
     pm_counters_armed = engine->armed();
 }
 
+uint64_t pm_window_offset(const pm_window *window, int target, int64_t displacement)
+{
+    return window->targets[static_cast<std::size_t>(target)].unit * static_cast<uint64_t>(displacement);
+}
+
 int pm_window_holds(const pm_window *window, int target, uint64_t offset, uint64_t size)
 {
     uint64_t bytes = window->targets[static_cast<std::size_t>(target)].bytes;

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* The tag of its messages, and how its cookies are told from those of others. */
+/* The tag of its messages, and how its cookies are told from those of other engines. */
 #define PM_WINDOW_TAG 253
 #define PM_WINDOW_IS_OURS(cookie) (((uintptr_t) (cookie) & 3) == 3)
 
@@ -30,6 +30,7 @@ typedef struct pm_window_setup {
     int rank;
     void *base;
     uint64_t bytes;
+    uint64_t unit;              /* of displacements */
     void *context;
     pm_peer *(*peer)(void *context, int rank);
     void *(*memory)(void *context, int rank);   /* where that rank's part is here; NULL when it cannot be seen */
@@ -49,12 +50,13 @@ typedef struct pm_after {
     int may_be_discarded;       /* when the target has said that it does not want it */
 } pm_after;
 
-/* 1 when the target's part has such bytes. */
+/* Where a displacement is in the target's part, and 1 when that has such bytes. */
+uint64_t pm_window_offset(const pm_window *window, int target, int64_t displacement);
 int pm_window_holds(const pm_window *window, int target, uint64_t offset, uint64_t size);
 
 /* 1 when that was all by stores. Needs no lock. */
 int pm_window_store(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after);
-int pm_window_load(pm_window *window, int target, uint64_t offset, void *data, size_t size, int notification);
+int pm_window_load(pm_window *window, int target, uint64_t offset, void *data, size_t size, int notification); /* -1: none */
 /* By messages: PM_OK or PM_FAILED. `data` must stay until a sync that was started later has ended; or until ended(cookie), if
  * the cookie is not NULL. */
 int pm_window_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after, void *cookie);

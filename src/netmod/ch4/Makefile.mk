@@ -6,10 +6,12 @@ mpi_core_sources += src/mpid/ch4/netmod/composite/func_table.c \
                     src/mpid/ch4/netmod/composite/composite_bitmap.c \
                     src/mpid/ch4/netmod/composite/composite_coll.c \
                     src/mpid/ch4/netmod/composite/composite_cvars.c \
+                    src/mpid/ch4/netmod/composite/composite_fuzzy.c \
                     src/mpid/ch4/netmod/composite/composite_hooks.c \
                     src/mpid/ch4/netmod/composite/composite_init.c \
                     src/mpid/ch4/netmod/composite/composite_mcast.c \
                     src/mpid/ch4/netmod/composite/composite_measure.c \
+                    src/mpid/ch4/netmod/composite/composite_notify.c \
                     src/mpid/ch4/netmod/composite/composite_pvars.c \
                     src/mpid/ch4/netmod/composite/composite_report.c \
                     src/mpid/ch4/netmod/composite/composite_spawn.c \

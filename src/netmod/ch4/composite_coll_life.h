@@ -14,4 +14,10 @@ void MPIDI_COMPOSITE_mcast_comm_commit(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_mcast_comm_free(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_mcast_finalize(void);
 
+/* For coll/ch4/composite_fuzzy.c and composite_notify.c. */
+void MPIDI_COMPOSITE_fuzzy_init(void);
+void MPIDI_COMPOSITE_fuzzy_finalize(void);
+void MPIDI_COMPOSITE_notify_init(void);
+void MPIDI_COMPOSITE_notify_finalize(void);
+
 #endif

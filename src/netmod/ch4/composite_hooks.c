@@ -19,31 +19,40 @@ NOTHING_TO_DO(mpi_type_free_hook, MPIR_Datatype * type)
 NOTHING_TO_DO(mpi_op_commit_hook, MPIR_Op * op)
 NOTHING_TO_DO(mpi_op_free_hook, MPIR_Op * op)
 
+/* Memory of these is registered with devices; the other windows are reached by messages, or are shared memory already. */
+static int open_window(MPIR_Win * win, bool share)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    MPIDI_COMPOSITE_WIN(win).shared = NULL;
+    if (share)
+        mpi_errno = MPIDI_COMPOSITE_share_window(win);
+    return mpi_errno ? mpi_errno : MPIDI_COMPOSITE_notify_open(win);
+}
+
 int MPIDI_COMPOSITE_mpi_win_create_hook(MPIR_Win * win)
 {
-    return MPIDI_COMPOSITE_share_window(win);
+    return open_window(win, true);
 }
 
 int MPIDI_COMPOSITE_mpi_win_allocate_hook(MPIR_Win * win)
 {
-    return MPIDI_COMPOSITE_share_window(win);
+    return open_window(win, true);
 }
 
-/* These are reached by messages, or are shared memory already. */
 int MPIDI_COMPOSITE_mpi_win_allocate_shared_hook(MPIR_Win * win)
 {
-    MPIDI_COMPOSITE_WIN(win).shared = NULL;
-    return MPI_SUCCESS;
+    return open_window(win, false);
 }
 
 int MPIDI_COMPOSITE_mpi_win_create_dynamic_hook(MPIR_Win * win)
 {
-    MPIDI_COMPOSITE_WIN(win).shared = NULL;
-    return MPI_SUCCESS;
+    return open_window(win, false);
 }
 
 int MPIDI_COMPOSITE_mpi_win_free_hook(MPIR_Win * win)
 {
+    MPIDI_COMPOSITE_notify_close(win);
     MPIDI_COMPOSITE_unshare_window(win);
     return MPI_SUCCESS;
 }

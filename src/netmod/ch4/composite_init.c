@@ -6,6 +6,7 @@
 #include "composite_offer.h"
 #include "composite_report.h"
 #include "coll/mcast/mcast.h"
+#include "coll/messages.h"
 #include "netmod/composite/setup.h"
 #include <pthread.h>
 #include <unistd.h>
@@ -40,13 +41,15 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     setup.placed = MPIDI_COMPOSITE_placed;
     setup.offered = MPIDI_COMPOSITE_offered;
     setup.sent = MPIDI_COMPOSITE_sent;
-    setup.idle = pm_mcast_attend;
+    setup.idle = pm_coll_attend;
     MPIDI_COMPOSITE_report_init();
     /* ch4's composition of MPI_Reduce by hosts gives wrong results when hosts have different numbers of ranks (test/mpich:
      * coll/reduce on test/coc/figure-3); MPICH's general one does not. */
     if (getenv("MPIR_CVAR_REDUCE_DEVICE_COLLECTIVE") == NULL)
         MPIR_CVAR_REDUCE_DEVICE_COLLECTIVE = 0;
     without_device = pm_open(&setup) != PM_OK || MPIDI_COMPOSITE_mcast_init() != PM_OK;
+    MPIDI_COMPOSITE_fuzzy_init();
+    MPIDI_COMPOSITE_notify_init();
 
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
     MPIDIG_am_rndv_reg_cb(MPIDI_COMPOSITE_RNDV_PULL, MPIDI_COMPOSITE_pull_matched);
@@ -213,6 +216,8 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     MPIR_ERR_CHECK(mpi_errno);
     MPIDI_COMPOSITE_dynamic_finalize();
     MPIDI_COMPOSITE_mcast_finalize();
+    MPIDI_COMPOSITE_fuzzy_finalize();
+    MPIDI_COMPOSITE_notify_finalize();
     pm_close();
 
   fn_fail:

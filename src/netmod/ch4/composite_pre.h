@@ -33,9 +33,9 @@ typedef struct {
     int unused;
 } MPIDI_COMPOSITE_op_t;
 
-/* Not NULL when some target's memory may be reached without the target (composite_win.c). */
 typedef struct {
-    struct MPIDI_COMPOSITE_shared *shared;
+    struct MPIDI_COMPOSITE_shared *shared;      /* not NULL when some target's memory may be reached without the target (composite_win.c) */
+    struct pm_window *notify;   /* of every window (coll/ch4/composite_notify.c) */
 } MPIDI_COMPOSITE_win_t;
 
 typedef struct {

@@ -2,10 +2,19 @@
 #define COMPOSITE_PROGRESS_H_INCLUDED
 
 #include "composite_impl.h"
+#include "coll/barrier/barrier.h"
+#include "coll/window/window.h"
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_progress(int vci, int blocking)
 {
-    return unlikely(pm_progress() < 0) ? MPIDI_COMPOSITE_lost() : MPI_SUCCESS;
+    if (unlikely(pm_progress() < 0))
+        return MPIDI_COMPOSITE_lost();
+    /* What others do in shared memory comes with no message. */
+    if (unlikely(pm_barriers_in_flight))
+        pm_barrier_poll();
+    if (unlikely(pm_counters_armed))
+        pm_windows_poll();
+    return MPI_SUCCESS;
 }
 
 #endif

@@ -26,6 +26,7 @@ int MPIDI_COMPOSITE_put(const void *origin_addr, int origin_count, MPI_Datatype 
                         MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPIR_Win * win, bool * taken);
 int MPIDI_COMPOSITE_get(void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank,
                         MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPIR_Win * win, bool * taken);
+int MPIDI_COMPOSITE_complete_one_sided(MPIR_Win * win);
 int MPIDI_COMPOSITE_complete(MPIR_Win * win);
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_put(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
@@ -62,7 +63,7 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_get(void *origin_addr, int origin_coun
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_rma_win_cmpl_hook(MPIR_Win * win)
 {
-    return unlikely(MPIDI_COMPOSITE_WIN(win).shared) ? MPIDI_COMPOSITE_complete(win) : MPI_SUCCESS;
+    return MPIDI_COMPOSITE_complete(win);
 }
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_rma_win_local_cmpl_hook(MPIR_Win * win)

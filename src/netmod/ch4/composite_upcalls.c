@@ -5,7 +5,7 @@
 #include "composite_send.h"
 #include "netmod/composite/setup.h"
 #include "mpidig_pt2pt_callbacks.h"
-#include "coll/mcast/mcast.h"
+#include "coll/messages.h"
 
 /* A message, or a peer, is lost: an MPI error, for the error handler of whoever called. It stays: everything that needs progress
  * fails from now on, because MPICH's collectives note an error and go on, and would wait for ever for what was lost. */
@@ -93,8 +93,8 @@ void *MPIDI_COMPOSITE_arrived(int tag, void *header, void *piece, size_t piece_s
 {
     MPIR_Request *rreq = NULL;
 
-    if (unlikely(tag == PM_MCAST_TAG))
-        return pm_mcast_arrived(header, piece, piece_size, total);
+    if (unlikely(tag >= PM_COLL_FIRST_TAG))
+        return pm_coll_arrived(tag, header, piece, piece_size, total);
     if (likely(piece_size == total)) {
         MPIDIG_global.target_msg_cbs[tag] (header, piece, total, 0, NULL);
         return NULL;
@@ -125,8 +125,8 @@ void MPIDI_COMPOSITE_more(void *request, void *piece, size_t piece_size)
 
     if (rreq == NULL)
         return;
-    if (PM_MCAST_IS_OURS(request)) {
-        pm_mcast_more(request, piece, piece_size);
+    if (PM_COLL_IS_OURS(request)) {
+        pm_coll_more(request, piece, piece_size);
         return;
     }
     gathered = &MPIDI_COMPOSITE_AM_REQUEST(rreq);
@@ -172,8 +172,8 @@ void *MPIDI_COMPOSITE_place(void *request)
 
     if (rreq == NULL)
         return NULL;
-    if (PM_MCAST_IS_OURS(request))
-        return pm_mcast_place(request);
+    if (PM_COLL_IS_OURS(request))
+        return pm_coll_place(request);
     if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer)
         return (void *) MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer;
     incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
@@ -188,8 +188,8 @@ void MPIDI_COMPOSITE_placed(void *request)
 {
     MPIR_Request *rreq = request;
 
-    if (PM_MCAST_IS_OURS(request)) {
-        pm_mcast_placed(request);
+    if (PM_COLL_IS_OURS(request)) {
+        pm_coll_placed(request);
         return;
     }
     if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer) {
@@ -206,8 +206,8 @@ void MPIDI_COMPOSITE_sent(void *request)
     MPIR_Request *sreq = request;
     MPI_Datatype datatype;
 
-    if (PM_MCAST_IS_OURS(request)) {
-        pm_mcast_taken(request);
+    if (PM_COLL_IS_OURS(request)) {
+        pm_coll_taken(request);
         return;
     }
     datatype = MPIDI_COMPOSITE_AM_REQUEST(sreq).datatype;

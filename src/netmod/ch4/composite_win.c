@@ -146,7 +146,7 @@ int MPIDI_COMPOSITE_get(void *origin_addr, int origin_count, MPI_Datatype origin
 }
 
 /* Until everything that was started has reached its target. */
-int MPIDI_COMPOSITE_complete(MPIR_Win * win)
+int MPIDI_COMPOSITE_complete_one_sided(MPIR_Win * win)
 {
     int mpi_errno = MPI_SUCCESS;
     bool done = !MPIDI_COMPOSITE_WIN(win).shared->used;
@@ -162,4 +162,11 @@ int MPIDI_COMPOSITE_complete(MPIR_Win * win)
     }
     MPIDI_COMPOSITE_WIN(win).shared->used = false;
     return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_complete(MPIR_Win * win)
+{
+    int mpi_errno = MPIDI_COMPOSITE_WIN(win).shared ? MPIDI_COMPOSITE_complete_one_sided(win) : MPI_SUCCESS;
+
+    return mpi_errno ? mpi_errno : MPIDI_COMPOSITE_notify_complete(win);
 }

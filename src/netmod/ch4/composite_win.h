@@ -7,4 +7,9 @@
 int MPIDI_COMPOSITE_share_window(MPIR_Win * win);
 void MPIDI_COMPOSITE_unshare_window(MPIR_Win * win);
 
+/* coll/ch4/composite_notify.c: the same, and until everything it wrote has happened. */
+int MPIDI_COMPOSITE_notify_open(MPIR_Win * win);
+void MPIDI_COMPOSITE_notify_close(MPIR_Win * win);
+int MPIDI_COMPOSITE_notify_complete(MPIR_Win * win);
+
 #endif

@@ -1,0 +1,366 @@
+// The engine of notified writes in a simulated job: ranks that see each other's memory or do not, messages that are in order
+// between two ranks, in pieces, and otherwise as late as a seed says.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "coll/window/engine.h"
+
+namespace pm::coll {
+namespace {
+
+// A peer is the place of a rank's number.
+int rank_of(const pm_peer *peer)
+{
+    return *reinterpret_cast<const int *>(peer);
+}
+
+class Job {
+  public:
+    static constexpr std::size_t bytes = 4096;
+    explicit Job(int ranks, bool direct = false, unsigned seed = 1) : direct_(direct), random_(seed)
+    {
+        for (int rank = 0; rank < ranks; ++rank) {
+            peers_.push_back(rank);
+            nodes_.push_back(std::make_unique<Node>(*this, rank));
+        }
+        std::vector<std::array<std::byte, PM_WINDOW_CARD>> cards(nodes_.size());
+        for (auto &node : nodes_)
+            node->window = node->engine.open({77, ranks, node->rank, node->memory.data(), bytes, 1, this, peer_of, memory_of},
+                                             cards[static_cast<std::size_t>(node->rank)].data());
+        for (auto &node : nodes_)
+            for (int rank = 0; rank < ranks; ++rank)
+                node->engine.meet(node->window, rank, cards[static_cast<std::size_t>(rank)].data());
+    }
+
+    WindowEngine &engine(int rank) { return node(rank).engine; }
+    pm_window *window(int rank) { return node(rank).window; }
+    std::byte *memory(int rank) { return node(rank).memory.data(); }
+    int word(int rank, std::size_t offset)
+    {
+        int value;
+        std::memcpy(&value, memory(rank) + offset, sizeof value);
+        return value;
+    }
+
+    // As the glue does it.
+    void put(int origin, int target, std::uint64_t offset, const void *data, std::size_t size, const pm_after &after)
+    {
+        if (!engine(origin).store(window(origin), target, offset, data, size, after)) {
+            ASSERT_EQ(engine(origin).put(window(origin), target, offset, data, size, after, nullptr), PM_OK);
+        }
+    }
+    bool deliver_one()
+    {
+        std::vector<std::pair<int, int>> ready;
+        for (auto &[way, queue] : network_)
+            if (!queue.empty())
+                ready.push_back(way);
+        if (ready.empty())
+            return false;
+        auto way = ready[random_() % ready.size()];
+        Message message = std::move(network_[way].front());
+        network_[way].pop_front();
+        Node &to = node(way.second);
+        std::size_t total = message.data.size();
+        std::size_t first = total > 8 && random_() % 2 == 0 ? random_() % total : total;
+        if (void *cookie = to.engine.arrived(&message.header, message.data.data(), first, total)) {
+            if (random_() % 2 == 0) {
+                to.engine.more(cookie, message.data.data() + first, total - first);
+            } else {
+                std::memcpy(static_cast<std::byte *>(to.engine.place(cookie)) + first, message.data.data() + first, total - first);
+                to.engine.placed(cookie);
+            }
+        }
+        if (message.cookie != nullptr)
+            node(way.first).engine.taken(message.cookie);
+        return true;
+    }
+    void deliver_all()
+    {
+        while (deliver_one()) {
+        }
+    }
+    unsigned random(unsigned below) { return static_cast<unsigned>(random_() % below); }
+    std::size_t waiting(int from, int to) { return network_[{from, to}].size(); }
+
+    std::set<int> rung, nudged;
+    std::string failure;
+    bool broken = false;
+
+  private:
+    struct Message {
+        WindowMessage header;
+        std::vector<std::byte> data;
+        void *cookie;
+    };
+    static pm_peer *peer_of(void *context, int rank)
+    {
+        return reinterpret_cast<pm_peer *>(&static_cast<Job *>(context)->peers_[static_cast<std::size_t>(rank)]);
+    }
+    static void *memory_of(void *context, int rank)
+    {
+        auto job = static_cast<Job *>(context);
+        return job->direct_ ? job->memory(rank) : nullptr;
+    }
+    struct Node : WindowTransport {
+        Node(Job &job, int rank) : job(job), rank(rank), memory(bytes), engine(*this, [](void *cookie) { ++*static_cast<int *>(cookie); }) {}
+        int send(pm_peer *peer, const WindowMessage &message, const void *data, std::size_t size, void *cookie) override
+        {
+            EXPECT_NE(rank_of(peer), rank);
+            if (job.broken)
+                return PM_FAILED;
+            Message sent{message, std::vector<std::byte>(size), nullptr};
+            if (size != 0)
+                std::memcpy(sent.data.data(), data, size);
+            bool queued = job.random(2) == 0;
+            sent.cookie = queued ? cookie : nullptr;
+            job.network_[{rank, rank_of(peer)}].push_back(std::move(sent));
+            return queued ? PM_QUEUED : PM_OK;
+        }
+        void ring(pm_peer *peer) override { job.rung.insert(rank_of(peer)); }
+        void nudge(pm_peer *peer) override { job.nudged.insert(rank_of(peer)); }
+        WindowBoard *make_board() override
+        {
+            if (!job.direct_)
+                return nullptr;
+            boards.push_back(std::make_unique<WindowBoard>());
+            return boards.back().get();
+        }
+        void free_board(WindowBoard *) override {}
+        WindowBoard *view(pm_peer *, std::uint64_t address) override { return reinterpret_cast<WindowBoard *>(address); }
+        void failed(const std::string &text) override { job.failure = text.empty() ? "send" : text; }
+
+        Job &job;
+        int rank;
+        std::vector<std::byte> memory;
+        std::vector<std::unique_ptr<WindowBoard>> boards;
+        WindowEngine engine;
+        pm_window *window = nullptr;
+    };
+    Node &node(int rank) { return *nodes_[static_cast<std::size_t>(rank)]; }
+
+    bool direct_;
+    std::mt19937 random_;
+    std::vector<int> peers_;
+    std::map<std::pair<int, int>, std::deque<Message>> network_;
+    std::vector<std::unique_ptr<Node>> nodes_;
+};
+
+class WindowEngines : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Ways, WindowEngines, testing::Values(false, true),
+                         [](const auto &info) { return info.param ? "stores" : "messages"; });
+
+TEST_P(WindowEngines, TheDataIsThereWithTheNotification)
+{
+    for (unsigned seed = 1; seed <= 50; ++seed) {
+        Job job(3, GetParam(), seed);
+        std::vector<std::vector<int>> values;
+        for (int i = 0; i < 20; ++i)
+            values.emplace_back(1 + job.random(200), i + 1);
+        int taken = 0;
+        for (int i = 0; i < 20; ++i) {
+            job.put(0, 1, 0, values[static_cast<std::size_t>(i)].data(), values[static_cast<std::size_t>(i)].size() * sizeof(int),
+                    {PM_AFTER_NOTIFY, 5, 0, 0});
+            while (job.random(3) != 0 && job.deliver_one()) {
+            }
+            while (job.window(1)->take(5))
+                ++taken;
+            ASSERT_GE(job.word(1, 0), taken);
+        }
+        job.deliver_all();
+        while (job.window(1)->take(5))
+            ++taken;
+        EXPECT_EQ(taken, 20);
+        EXPECT_FALSE(job.window(1)->take(4));
+        EXPECT_FALSE(job.window(2)->take(5));
+        EXPECT_EQ(job.nudged.contains(1), GetParam());
+    }
+}
+
+TEST_P(WindowEngines, AFlagIsSetAfterTheData)
+{
+    Job job(2, GetParam());
+    const int data = 11;
+    job.put(0, 1, 8, &data, sizeof data, {PM_AFTER_FLAG, 3, 64, 0});
+    job.deliver_all();
+    EXPECT_EQ(job.word(1, 8), 11);
+    EXPECT_EQ(job.word(1, 64), 3);
+    job.put(1, 1, 8, nullptr, 0, {PM_AFTER_FLAG, 4, 64, 0});
+    EXPECT_EQ(job.word(1, 64), 4);
+}
+
+TEST_P(WindowEngines, ACounterFiresOnce)
+{
+    Job job(4, GetParam());
+    volatile int flag = 7;
+    ASSERT_TRUE(job.engine(0).arm(job.window(0), 9, 6, &flag));
+    EXPECT_EQ(flag, 0);
+    EXPECT_FALSE(job.engine(0).arm(job.window(0), 9, 1, &flag));
+    EXPECT_TRUE(job.engine(0).is_armed(job.window(0), 9));
+    for (int round = 0; round < 2; ++round)
+        for (int rank = 1; rank < 4; ++rank) {
+            job.engine(0).poll();
+            EXPECT_EQ(flag, 0);
+            job.put(rank, 0, 0, nullptr, 0, {PM_AFTER_COUNT, 9, 0, 0});
+            job.deliver_all();
+        }
+    EXPECT_EQ(job.rung.contains(0), GetParam());
+    job.engine(0).poll();
+    EXPECT_EQ(flag, 1);
+    EXPECT_EQ(job.engine(0).armed(), 0u);
+    job.put(1, 0, 0, nullptr, 0, {PM_AFTER_COUNT, 9, 0, 0});
+    job.deliver_all();
+    EXPECT_FALSE(job.window(0)->take_count(9, 2));
+    ASSERT_TRUE(job.engine(0).arm(job.window(0), 9, 1, &flag));  // it has arrived already
+    EXPECT_EQ(flag, 1);
+}
+
+TEST_P(WindowEngines, AGetBringsTheDataAndNotifies)
+{
+    Job job(2, GetParam());
+    std::memset(job.memory(1) + 100, 5, 1000);
+    std::vector<std::byte> place(1000);
+    if (!job.engine(0).load(job.window(0), 1, 100, place.data(), 1000, 8)) {
+        ASSERT_EQ(job.engine(0).get(job.window(0), 1, 100, place.data(), 1000, 8), PM_OK);
+    }
+    volatile int done = 7;
+    job.engine(0).sync(job.window(0), &done);
+    job.deliver_all();
+    EXPECT_EQ(done, 1);
+    EXPECT_EQ(place[0], std::byte{5});
+    EXPECT_EQ(place[999], std::byte{5});
+    EXPECT_TRUE(job.window(1)->take(8));
+}
+
+TEST(WindowEngine, SyncEndsWhenEverythingHasHappened)
+{
+    for (unsigned seed = 1; seed <= 50; ++seed) {
+        Job job(4, false, seed);
+        int number = 0;
+        std::vector<std::unique_ptr<int>> data;
+        for (int round = 0; round < 10; ++round) {
+            for (int i = 0; i < 5; ++i) {
+                int target = 1 + static_cast<int>(job.random(3));
+                data.push_back(std::make_unique<int>(++number));
+                job.put(0, target, 4 * static_cast<std::uint64_t>(number), data.back().get(), sizeof(int), {PM_AFTER_NOTHING, 0, 0, 0});
+            }
+            volatile int first = 7, second = 7;
+            job.engine(0).sync(job.window(0), &first);
+            EXPECT_EQ(first, 0);
+            job.engine(0).sync(job.window(0), &second);
+            while (first == 0 || second == 0)
+                ASSERT_TRUE(job.deliver_one());
+            for (int i = 1; i <= number; ++i)
+                EXPECT_EQ(job.word(1, static_cast<std::size_t>(4 * i)) + job.word(2, static_cast<std::size_t>(4 * i)) +
+                              job.word(3, static_cast<std::size_t>(4 * i)),
+                          i);
+        }
+        job.deliver_all();
+        EXPECT_TRUE(job.window(0)->unknown.empty());
+        volatile int idle = 7;
+        job.engine(0).sync(job.window(0), &idle);
+        EXPECT_EQ(idle, 1);
+    }
+}
+
+TEST_P(WindowEngines, ACopyBetweenOthersIsPartOfASync)
+{
+    for (unsigned seed = 1; seed <= 50; ++seed) {
+        Job job(4, GetParam(), seed);
+        std::memset(job.memory(1), 9, 2000);
+        ASSERT_EQ(job.engine(0).copy(job.window(0), 1, 0, 2, 100, 2000, {PM_AFTER_NOTIFY, 3, 0, 0}), PM_OK);
+        volatile int done = 7;
+        job.engine(0).sync(job.window(0), &done);
+        while (done == 0)
+            ASSERT_TRUE(job.deliver_one());
+        EXPECT_EQ(job.memory(2)[100], std::byte{9});
+        EXPECT_EQ(job.memory(2)[2099], std::byte{9});
+        EXPECT_TRUE(job.window(2)->take(3));
+        job.deliver_all();
+    }
+}
+
+TEST_P(WindowEngines, ABroadcastCanBeDiscarded)
+{
+    Job job(3, GetParam());
+    const int data = 5;
+    job.window(2)->board->discard.store(1);
+    for (int rank = 0; rank < 3; ++rank)
+        job.put(0, rank, 0, &data, sizeof data, {PM_AFTER_FLAG, 1, 8, 1});
+    job.deliver_all();
+    EXPECT_EQ(job.word(1, 0), 5);
+    EXPECT_EQ(job.word(1, 8), 1);
+    EXPECT_EQ(job.word(2, 0), 0);
+    EXPECT_EQ(job.word(2, 8), 0);
+    job.put(0, 2, 0, &data, sizeof data, {PM_AFTER_FLAG, 1, 8, 0});  // only broadcasts are
+    job.deliver_all();
+    EXPECT_EQ(job.word(2, 8), 1);
+}
+
+TEST(WindowEngine, AnOfferMeetsItsAcceptWhicheverComesFirst)
+{
+    for (unsigned seed = 1; seed <= 50; ++seed) {
+        Job job(2, false, seed);
+        std::vector<int> first(100, 1), second(300, 2), third(5, 3);
+        volatile int sent[3] = {7, 7, 7}, there[3] = {7, 7, 7};
+        job.engine(0).offer(job.window(0), 1, 42, first.data(), 400, &sent[0]);
+        EXPECT_EQ(sent[0], 0);
+        if (job.random(2) == 0)
+            job.deliver_all();
+        job.engine(1).accept(job.window(1), 0, 42, 0, 400, &there[0]);
+        job.engine(1).accept(job.window(1), 0, 42, 400, 800, &there[1]);  // room for 200
+        job.engine(1).accept(job.window(1), 0, 43, 2000, 400, &there[2]);
+        job.engine(0).offer(job.window(0), 1, 43, third.data(), 20, &sent[2]);
+        job.engine(0).offer(job.window(0), 1, 42, second.data(), 1200, &sent[1]);
+        job.deliver_all();
+        for (int i = 0; i < 3; ++i) {
+            EXPECT_EQ(sent[i], 1);
+            EXPECT_EQ(there[i], 1);
+        }
+        EXPECT_EQ(job.word(1, 396), 1);
+        EXPECT_EQ(job.word(1, 400), 2);
+        EXPECT_EQ(job.word(1, 1196), 2);
+        EXPECT_EQ(job.word(1, 1200), 0);  // cut off
+        EXPECT_EQ(job.word(1, 2016), 3);
+    }
+}
+
+TEST(WindowEngine, ARankOffersToItself)
+{
+    Job job(1);
+    const int data = 6;
+    volatile int sent = 7, there = 7;
+    job.engine(0).accept(job.window(0), 0, 1, 12, sizeof data, &there);
+    job.engine(0).offer(job.window(0), 0, 1, &data, sizeof data, &sent);
+    EXPECT_EQ(sent, 1);
+    EXPECT_EQ(there, 1);
+    EXPECT_EQ(job.word(0, 12), 6);
+}
+
+TEST(WindowEngine, WhatIsOutsideIsNotWritten)
+{
+    Job job(2);
+    std::vector<std::byte> data(100, std::byte{1});
+    job.put(0, 1, Job::bytes - 50, data.data(), data.size(), {PM_AFTER_NOTHING, 0, 0, 0});
+    job.deliver_all();
+    EXPECT_EQ(job.memory(1)[Job::bytes - 1], std::byte{0});
+}
+
+TEST(WindowEngine, AFailedSendIsAFailure)
+{
+    Job job(2);
+    job.broken = true;
+    const int data = 1;
+    EXPECT_EQ(job.engine(0).put(job.window(0), 1, 0, &data, sizeof data, {PM_AFTER_NOTIFY, 0, 0, 0}, nullptr), PM_FAILED);
+    EXPECT_EQ(job.failure, "send");
+}
+
+}  // namespace
+}  // namespace pm::coll
