@@ -7,6 +7,7 @@
 
 #include "coll/barrier/engine.h"
 #include "netmod/composite/heap.h"
+#include "netmod/composite/nearby.h"
 
 size_t pm_barriers_in_flight;
 
@@ -96,7 +97,8 @@ int pm_barrier_is_in_flight(uint16_t id, const volatile int *flag)
 
 void pm_barrier_poll(void)
 {
-    engine->poll();
+    if (engine->poll())
+        pm_wait_restart();
     pm_barriers_in_flight = engine->in_flight();
 }
 

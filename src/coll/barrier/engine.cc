@@ -196,45 +196,49 @@ void BarrierEngine::lead(Group *group)
     }
 }
 
-unsigned BarrierEngine::complete(Group *group)
+bool BarrierEngine::complete(Group *group)
 {
     // [B5] what all did before they started it is visible; pairs with [B4].
     std::uint64_t done = group->board != nullptr ? group->board->done.load(std::memory_order_acquire) - group->base : group->done;
-    unsigned count = 0;
+    const std::uint64_t before = group->completed;
     while (group->completed < done && !group->waiting.empty()) {
         Started first = group->waiting.front();
         group->waiting.pop_front();
         ++group->completed;
         --in_flight_;
-        ++count;
         // [B6] for a thread that looks at its flag without a call.
         if (first.flag != nullptr)
             __atomic_store_n(first.flag, 1, __ATOMIC_RELEASE);
         if (first.cookie != nullptr)
             ended_cookies_.push_back(first.cookie);
     }
-    return count;
+    return group->completed != before;
 }
 
-unsigned BarrierEngine::advance(Group *group)
+bool BarrierEngine::advance(Group *group)
 {
-    unsigned count = 0, some;
+    bool something = false, completed;
     do {
         announce(group);
         if (group->leads() && (group->spans_hosts() || group->board == nullptr))
             lead(group);
-        some = complete(group);
-        count += some;
-    } while (some != 0 && group->announced < group->started);  // there is room for more now
-    return count;
+        completed = complete(group);
+        something = something || completed;
+    } while (completed && group->announced < group->started);  // there is room for more now
+    if (group->board != nullptr) {
+        std::uint16_t arrived = group->arrived(group->completed + 1).load(std::memory_order_relaxed);
+        something = something || arrived != group->seen;
+        group->seen = arrived;
+    }
+    return something;
 }
 
-unsigned BarrierEngine::poll()
+bool BarrierEngine::poll()
 {
-    unsigned count = 0;
+    bool something = false;
     for (std::size_t i = 0; i < active_.size();) {
         Group *group = active_[i];
-        count += advance(group);
+        something = advance(group) || something;
         if (group->waiting.empty()) {
             group->active = false;
             active_[i] = active_.back();
@@ -244,7 +248,7 @@ unsigned BarrierEngine::poll()
         }
     }
     end();
-    return count;
+    return something;
 }
 
 void BarrierEngine::on_message(const BarrierMessage &message)

@@ -76,8 +76,8 @@ class BarrierEngine {
     void start(std::uint16_t id, volatile int *flag, void *cookie);
     bool is_in_flight(std::uint16_t id, const volatile int *flag) const;
     void on_message(const BarrierMessage &message);
-    // Completes what can be completed; the number of barriers.
-    unsigned poll();
+    // Completes what can be completed. Whether something has happened: a barrier has ended, or somebody on our host has come.
+    bool poll();
     void attend();
 
     std::size_t in_flight() const { return in_flight_; }
@@ -104,6 +104,7 @@ class BarrierEngine {
         std::uint64_t started = 0, announced = 0, completed = 0;
         std::deque<Started> waiting;  // completed + 1, ...
         std::uint64_t done = 0;       // as far as we were told, without a board
+        std::uint16_t seen = 0;       // on the board, of the first one we wait for
 
         std::uint64_t led = 0, finished = 0;
         std::array<std::uint64_t, 32> heard{}, told{};       // by round
@@ -123,8 +124,8 @@ class BarrierEngine {
     void announce(Group *group);
     void lead(Group *group);
     void publish(Group *group, std::uint64_t number);
-    unsigned complete(Group *group);
-    unsigned advance(Group *group);
+    bool complete(Group *group);
+    bool advance(Group *group);
     void end();
     void send(Group *group, int rank, BarrierMessage::Kind kind, std::uint64_t number, unsigned round = 0);
 

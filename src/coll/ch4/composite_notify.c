@@ -490,17 +490,22 @@ static bool take_count(const look_t * look)
     return taken;
 }
 
+/* A look costs a tenth of a round of progress, and on one host is all that is needed. */
+#define LOOKS_BETWEEN_PROGRESS 16
+
 /* Nobody rings for a notification when we do not sleep: between arming the doorbell and sleeping we look again. */
 static int wait_until(bool(*look) (const look_t *), const look_t * what)
 {
     int mpi_errno = MPI_SUCCESS;
     bool found = look(what);
+    int looks = found || pm_crowded() || !pm_window_is_near(MPIDI_COMPOSITE_WIN(what->win).notify) ? 1 : LOOKS_BETWEEN_PROGRESS;
 
     while (!found) {
         mpi_errno = MPID_Progress_test(NULL);
         if (mpi_errno)
             break;
-        found = look(what);
+        for (int i = 0; i < looks && !found; i++)
+            found = look(what);
         if (!found && pm_wait_step()) {
             if (pm_wait_arm() && !(found = look(what)))
                 pm_wait_sleep(MPIR_ThreadInfo.isThreaded);

@@ -152,6 +152,7 @@ void WindowEngine::meet(pm_window *window, int rank, const void *card)
     if (target.board != nullptr)
         target.memory = static_cast<std::byte *>(window->setup.memory(window->setup.context, rank));
     target.direct = target.memory != nullptr;
+    window->near = window->near && target.direct;
 }
 
 void WindowEngine::close(pm_window *window)

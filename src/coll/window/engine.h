@@ -150,7 +150,8 @@ struct pm_window {
     std::vector<Target> targets;
     std::array<std::uint32_t, PM_NOTIFICATIONS> taken{};
     std::array<std::uint32_t, PM_COUNTERS> counted{};
-    std::vector<int> unknown;  // targets with known < issued
+    bool near = true;          // all targets are direct
+    std::vector<int> unknown;  // those with known < issued
     std::vector<pm::coll::WindowEngine::Sync> syncs;
     std::map<std::pair<int, int>, std::deque<Offer>> offers;                          // by target and key
     std::map<std::pair<int, int>, std::deque<pm::coll::WindowMessage>> accepts;       // by who accepts, and key

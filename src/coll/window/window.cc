@@ -6,6 +6,7 @@
 
 #include "coll/window/engine.h"
 #include "netmod/composite/heap.h"
+#include "netmod/composite/nearby.h"
 
 size_t pm_counters_armed;
 
@@ -54,6 +55,13 @@ class Composite : public pm::coll::WindowTransport {
 Composite *composite;
 pm::coll::WindowEngine *engine;
 
+bool found(bool something)
+{
+    if (something)
+        pm_wait_restart();
+    return something;
+}
+
 }  // namespace
 
 extern "C" {
@@ -80,6 +88,11 @@ pm_window *pm_window_open(const pm_window_setup *setup, void *card)
 void pm_window_meet(pm_window *window, int rank, const void *card)
 {
     engine->meet(window, rank, card);
+}
+
+int pm_window_is_near(const pm_window *window)
+{
+    return window->near;
 }
 
 void pm_window_close(pm_window *window)
@@ -137,7 +150,7 @@ int pm_window_is_clean(const pm_window *window)
 
 int pm_window_take(pm_window *window, int notification)
 {
-    return window->take(notification);
+    return found(window->take(notification));
 }
 
 int pm_window_take_any(pm_window *window, int first, int count, int *which)
@@ -145,14 +158,14 @@ int pm_window_take_any(pm_window *window, int first, int count, int *which)
     for (int i = first; i < first + count; ++i)
         if (window->take(i)) {
             *which = i;
-            return 1;
+            return found(true);
         }
     return 0;
 }
 
 int pm_window_take_count(pm_window *window, int counter, int arrivals)
 {
-    return window->take_count(counter, static_cast<std::uint32_t>(arrivals));
+    return found(window->take_count(counter, static_cast<std::uint32_t>(arrivals)));
 }
 
 int pm_window_arm(pm_window *window, int counter, int arrivals, volatile int *flag)

@@ -40,6 +40,7 @@ typedef struct pm_window_setup {
 pm_window *pm_window_open(const pm_window_setup *setup, void *card);
 void pm_window_meet(pm_window *window, int rank, const void *card);
 void pm_window_close(pm_window *window);
+int pm_window_is_near(const pm_window *window); /* all ranks reach each other's parts by stores */
 
 /* What happens at the target when the data is there. */
 typedef enum pm_after_kind { PM_AFTER_NOTHING, PM_AFTER_NOTIFY, PM_AFTER_COUNT, PM_AFTER_FLAG } pm_after_kind;

@@ -18,6 +18,7 @@
 #include "base/process.h"
 #include "base/time.h"
 #include "netmod/composite/heap.h"
+#include "netmod/composite/nearby.h"
 #include "netmod/composite/setup.h"
 #include "netmod/composite/state.h"
 
@@ -541,6 +542,11 @@ int pm_wait_step(void)
             break;
     }
     return 1;
+}
+
+void pm_wait_restart(void)
+{
+    idle_polls = 0;
 }
 
 int pm_wait_arm(void)

@@ -20,10 +20,6 @@ void pm_give_up(const char *text);
 /* Whether a peer is reached over shared memory; then [address, address + size) of its shared memory is at the answer here, or NULL. */
 int pm_on_host(const pm_peer *peer);
 int pm_has_ended(const pm_peer *peer);  /* a process of this host has; 0 when that is not known */
-/* Something in shared memory has changed that the peer should look at in pm_progress(). pm_ring() always tells it; pm_nudge() only when it
- * sleeps: for one that looks by itself while it waits, the last time between pm_wait_arm() and pm_wait_sleep(). */
-void pm_ring(pm_peer *peer);
-void pm_nudge(pm_peer *peer);
 void *pm_shared_view(pm_peer *peer, uint64_t address, size_t size);
 
 #ifdef __cplusplus
