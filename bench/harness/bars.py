@@ -2,8 +2,8 @@
 
 from dataclasses import asdict, dataclass
 
-from .plan import (ALL_OPEN, ALONE, COC_RANKS, COLLECTIVES, COMPOSITE, CROWD, FUZZY_HOST_RANKS, IN_FLIGHT, LARGE, MCAST_HOST_RANKS,
-                   MCAST_MANY, MCAST_MIDDLE, MCAST_SHORT, MCAST_SIZES, OPEN, loss_variant, mcast_members)
+from .plan import (ALL_OPEN, ALONE, COC_RANKS, COLLECTIVES, COMPOSITE, CROWD, CSHIFT_RANKS, CSHIFT_SIZES, FUZZY_HOST_RANKS, IN_FLIGHT,
+                   LARGE, MCAST_HOST_RANKS, MCAST_MANY, MCAST_MIDDLE, MCAST_SHORT, MCAST_SIZES, OPEN, loss_variant, mcast_members)
 from .text import number, size_text
 
 COLLECTIVE_SIZES = {"barrier": 0, "allreduce": 8, "bcast": 65536, "alltoall": 4096}
@@ -64,16 +64,20 @@ def _way_bar(summary, what, against, rule, holds, key, other_key, command):
     return bar
 
 
-def _worst_bar(summary, what, against, rule, holds, worst, pairs, command):
+def _size_and_variant(key, what):
+    variant = key[1].split(", ", 1)[1]
+    return size_text(key[2]) + (f" ({variant})" if variant not in what else "")
+
+
+def _worst_bar(summary, what, against, rule, holds, worst, pairs, command, where=_size_and_variant):
     """Ours against itself, `pairs` of keys, all of the same program and ranks: the worst of the ratios counts, and none may be
-    missing if there are others."""
+    missing if there are others. `where` says which one it was."""
     bar = Bar(what, against, rule, command)
     ratios = {pair: summary.ratio("ours", "ours", *pair) for pair in pairs}
     there = {pair: ratio for pair, ratio in ratios.items() if ratio is not None}
     if there:
         key, other_key = worst(there, key=there.get)
-        variant = key[1].split(", ", 1)[1]
-        bar.what += f", at {size_text(key[2])}" + (f" ({variant})" if variant not in what else "")
+        bar.what += f", at {where(key, what)}"
         _judge(summary, bar, key, there[key, other_key], summary.ratio_range("ours", "ours", key, other_key), holds)
     program, _, _, ranks = pairs[0][0]
     if len(there) < len(pairs) and any(key[3] == ranks for key in summary.keys(program)):
@@ -144,6 +148,17 @@ def _fuzzy_bars(summary):
     return bars
 
 
+def _cshift_bars(summary):
+    """The worst of the sizes, in each place."""
+    places = [("cshift", "", ranks, f"{ranks} ranks") for ranks in CSHIFT_RANKS]
+    hosts = [("net_cshift", f", {device}", 2, f"2 ranks on 2 hosts, {device}") for device in ("UDP", "UCX")]
+    return [_worst_bar(summary, f"circular shift, {where}: barrier when storage is reclaimed/no barrier", "ours, no barrier", "<= 1.05",
+                       lambda ratio: ratio <= 1.05, max,
+                       [tuple((program, mode + suffix, size, ranks) for mode in ("reclaim", "none")) for size in CSHIFT_SIZES],
+                       f"bench/run --only {program}", lambda key, what: f"{key[2]} x {key[2]}")
+            for program, suffix, ranks, where in places + hosts]
+
+
 def _network_bars(summary):
     small, large = ("net_pingpong", "latency", 8, 2), ("net_pingpong", "bandwidth", LARGE, 2)
     crowd, pair = ("net_alltoone", "rate", 1024, CROWD), ("net_alltoone", "rate", 1024, 2)
@@ -211,7 +226,7 @@ def judge(summary):
     bars.append(_judge(summary, Bar("rank blocked in MPI_Recv: % of a core", "one core", "< 2", "bench/run --only idle"), key,
                        summary.value("ours", key), summary.range("ours", key), lambda percent: percent < 2))
     return (bars + _network_bars(summary) + _composite_bars(summary) + _mcast_bars(summary) + _notify_bars(summary)
-            + _fuzzy_bars(summary))
+            + _fuzzy_bars(summary) + _cshift_bars(summary))
 
 
 def as_json(bars):

@@ -22,6 +22,8 @@ PR_SET_CHILD_SUBREAPER = 36
 FINISHED = re.compile(r'"finished"|: PASS$', re.MULTILINE)
 # The time of an example: "sor: 128 x 128 points, 2 ranks, 410 sweeps in 0.084342 s", "jacobi: solved in 0.123 s; checking".
 EXAMPLE_TIME = re.compile(r"\w+: .* in ([0-9.]+) s(; checking)?")
+# The times of an example with several ways: "cshift: reclaim, 256 x 256 points, 2 ranks, 6.5473 us".
+EXAMPLE_WAY = re.compile(r"\w+: (\w+), (\d+) x \d+ points, \d+ ranks?, ([0-9.]+) us")
 
 
 class JobFailure(Exception):
@@ -45,6 +47,9 @@ def parse(output):
         example = EXAMPLE_TIME.fullmatch(line)
         if example:
             results.append({"metric": "time", "size": 0, "value": float(example[1]) * 1e6, "unit": "us"})
+        way = EXAMPLE_WAY.fullmatch(line)
+        if way:
+            results.append({"metric": way[1], "size": int(way[2]), "value": float(way[3]), "unit": "us"})
         if not line.startswith("{"):
             continue
         try:

@@ -60,8 +60,17 @@ def peers():
             OpenMpi("openmpi", "Debian's Open MPI", "mpicc.openmpi", "mpiexec.openmpi", "openmpi-bin and libopenmpi-dev")]
 
 
+def _for_language(command, source):
+    """The compiler of the same MPI for C++ where a program NAME.c is there as NAME.cc only."""
+    if os.path.exists(source) or not os.path.exists(source + "c"):
+        return command, source
+    folder, name = os.path.split(command[0])
+    return [os.path.join(folder, name.replace("mpicc", "mpicxx")), "-std=c++20"], source + "c"
+
+
 def compile_program(command, source, target):
     """Always compiles: it takes a fraction of a second, and an MPI reinstalled under the same name must not go unnoticed."""
+    command, source = _for_language(command, source)
     os.makedirs(os.path.dirname(target), exist_ok=True)
     full = command + ["-O2", "-pthread", "-o", target, source, "-lm"]
     try:

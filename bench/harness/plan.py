@@ -8,16 +8,16 @@ PAIR_PROGRAMS = ("pingpong", "anysource", "rate", "bibw", "put", "notify")
 UDP_PROGRAMS = ("net_limits", "net_pingpong", "net_alltoone", "net_loss", "net_recovery", "net_sockets", "net_sor", "net_othello")
 COC_PROGRAMS = ("net_jacobi", "net_alltoall")       # on a cluster of clusters
 NETWORK_PROGRAMS = (UDP_PROGRAMS + ("net_mcast", "net_ucx", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
-                    + ("net_notify", "net_fuzzy"))
-PROGRAMS = ("limits",) + PAIR_PROGRAMS + ("threads", "coll", "fuzzy", "mcast", "init", "idle") + NETWORK_PROGRAMS
+                    + ("net_notify", "net_fuzzy", "net_cshift"))
+PROGRAMS = ("limits",) + PAIR_PROGRAMS + ("threads", "coll", "fuzzy", "cshift", "laplace", "mcast", "init", "idle") + NETWORK_PROGRAMS
 GROUPS = {"network": NETWORK_PROGRAMS, "coc": COC_PROGRAMS, "mcast": ("mcast", "net_mcast"),
-          "sync": ("notify", "fuzzy", "net_notify", "net_fuzzy"),
+          "sync": ("notify", "fuzzy", "cshift", "laplace", "net_notify", "net_fuzzy", "net_cshift"),
           "composite": ("net_ucx", "anysource", "net_anysource", "net_all_open", "net_init", *COC_PROGRAMS, "threads")}
 # The others are named like their program.
 EXECUTABLES = {"net_loss": "pingpong", "net_recovery": "pingpong", "net_ucx": "pingpong", "net_all_open": "pingpong",
                "net_alltoall": "coll"}
 COLLECTIVES = ("barrier", "allreduce", "bcast", "alltoall")
-EXAMPLES = ("sor", "othello", "jacobi")     # in examples/, and not with the arguments and the output of bench.h
+EXAMPLES = ("sor", "othello", "jacobi", "cshift", "laplace")    # in examples/, and not with the arguments and the output of bench.h
 
 # The descriptions of the clusters. On the first the kernel hands 64 KB over at once, as with a network card that cuts them up; on
 # the second each packet goes, and is lost, by itself.
@@ -29,7 +29,7 @@ RECOVERY_LOSSES = (1, 5)
 RECOVERIES = ("selective", "go_back_n")
 LARGE = 2 << 20
 APPLICATION_RANKS = (1, 2, 4, 8)
-APPLICATION_SIZES = {"sor": "128", "othello": "7", "jacobi": "500"}
+APPLICATION_SIZES = {"sor": "128", "othello": "7", "jacobi": "500", "laplace": "100"}
 
 
 def _settings(**values):
@@ -79,6 +79,9 @@ MCAST_MANY = 65                     # a master and 64 workers
 
 FUZZY_HOST_RANKS = (4, 8)           # on four hosts: one on each, and two
 IN_FLIGHT = 8                       # barriers of ours at once, of those that fuzzy measures
+CSHIFT_SIZES = (64, 128, 256, 512)  # rows, and columns
+CSHIFT_RANKS = (2, 8)               # on one host
+_CSHIFT_SIZES = ("--sizes", ",".join(map(str, CSHIFT_SIZES)))
 
 
 @dataclass(frozen=True)
@@ -137,16 +140,18 @@ def _mcast_jobs(program, all_ranks, long_time):
     return jobs
 
 
-def _on_both_devices(program, time):
+def _on_both_devices(program, arguments, ours_only=False):
     """Two hosts, once over UCX, where MPICH can be compared, and once over UDP."""
     pair = ("a", "b")
-    return [Job(program, 2, time, HOSTS, pair, environment=ON_UCX + SAME_UCX, variant="UCX"),
-            Job(program, 2, time, HOSTS, pair, environment=ON_UDP, ours_only=True, variant="UDP")]
+    return [Job(program, 2, arguments, HOSTS, pair, environment=ON_UCX + SAME_UCX, ours_only=ours_only, variant="UCX"),
+            Job(program, 2, arguments, HOSTS, pair, environment=ON_UDP, ours_only=True, variant="UDP")]
 
 
 def _sync_jobs(program, time, long_time):
     if program == "net_notify":
         return _on_both_devices(program, time)
+    if program == "net_cshift":
+        return _on_both_devices(program, time + _CSHIFT_SIZES, ours_only=True)
     # Of the hosts each takes all cores for its own, see COC_WAIT.
     return [Job(program, ranks, long_time, HOSTS, ("a", "b", "c", "d"), environment=ON_UDP + COC_WAIT)
             for ranks in FUZZY_HOST_RANKS]
@@ -216,6 +221,11 @@ def plan(only, ranks, cores, quick):
                      for count in ranks for operation in COLLECTIVES]
         elif program == "fuzzy":
             jobs += [Job(program, count, long_time if count > cores else time) for count in ranks]
+        elif program == "cshift":
+            jobs += [Job(program, count, (long_time if count > cores else time) + _CSHIFT_SIZES, ours_only=True)
+                     for count in CSHIFT_RANKS]
+        elif program == "laplace":
+            jobs.append(Job(program, 2, (APPLICATION_SIZES[program],), ours_only=True))
         elif program in GROUPS["mcast"]:
             on_ranks = [count for count in ranks if count > 2] if program == "mcast" else [MCAST_HOST_RANKS]
             jobs += _mcast_jobs(program, on_ranks, long_time)

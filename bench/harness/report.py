@@ -155,6 +155,25 @@ def _fuzzy_section(program, title, note):
                    baseline=("barrier", lambda key: (key[0], "barrier", *key[2:])))
 
 
+CSHIFT_MODES = {"entry": "barrier before each shift", "reclaim": "barrier when storage is reclaimed", "none": "no barrier"}
+LAPLACE_WAYS = {"serial": "one rank alone", "exchange": "exchange, then compute", "overlap": "compute the inside meanwhile"}
+
+
+def _cshift_section(program, title, note):
+    def label(key):
+        mode, device = _metric_and_device(key)
+        return ", ".join(part for part in (f"{key[2]} x {key[2]}", device or _ranks(key), CSHIFT_MODES[mode]) if part)
+
+    def none(key):
+        return (key[0], key[1].replace(_metric_and_device(key)[0], "none"), *key[2:])
+
+    return Section(title, program, lambda key: True, label, "Time of a shift by one row in `examples/cshift.cc`, of the slowest rank, "
+                   "with the barrier at the beginning of every shift, where an array's storage is given back and nobody waits for "
+                   f"it, and left out. `/none`: against this last one, in the same job.{note}",
+                   lambda key: (_metric_and_device(key)[1], key[3], key[2], list(CSHIFT_MODES).index(_metric_and_device(key)[0])),
+                   baseline=("none", none), columns=_no_ratios)
+
+
 def _ranks(key):
     return f"{key[3]} rank" + ("s" if key[3] > 1 else "")
 
@@ -226,6 +245,7 @@ NETWORK_SECTIONS = [
     *_notify_sections("net_notify", "Put and notify between hosts", " between one rank on each of two hosts,"),
     _fuzzy_section("net_fuzzy", "Barriers between hosts", " One rank and two on each of four hosts, `ours` over UDP, `mpich` over "
                    "TCP; of ours those that wait do not poll (`MPIR_CVAR_CH4_COMPOSITE_WAIT=sleep`), since all hosts share the same cores."),
+    _cshift_section("net_cshift", "Circular shift between hosts", " One rank on each of two hosts."),
 ]
 
 SECTIONS = [
@@ -248,6 +268,12 @@ SECTIONS = [
             "Time per operation, of the slowest rank. The root of the broadcast moves; 4 KB of the all-to-all is what each "
             "pair exchanges."),
     _fuzzy_section("fuzzy", "Barriers", ""),
+    _cshift_section("cshift", "Circular shift", ""),
+    Section("Laplace's equation", "laplace", lambda key: True, lambda key: LAPLACE_WAYS[key[1]],
+            "Time of an iteration of `examples/laplace.c` on 1024 x 1024 points and 2 ranks, which write their border rows with "
+            "MPIX_Put_notify and then wait for those of the other, or compute first what does not depend on them. `/exchange`: "
+            "against waiting first, in the same job.", columns=_no_ratios,
+            baseline=("exchange", lambda key: (key[0], "exchange", *key[2:]))),
     *_mcast_sections("mcast", "Multicast", ""),
     Section("Multicast: the master's own time", "mcast", lambda key: key[3] == MCAST_MANY,
             lambda key: f"{size_text(key[2])}, {_variant(key)}", f"Time of a call of MPIX_Mcast with {MCAST_MANY} ranks, by the number "

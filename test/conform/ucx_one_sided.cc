@@ -100,23 +100,58 @@ TYPED_TEST(UcxOneSided, EveryAdditionCounts)
             Outbox<ucx::Ucx> out(self.device(), peer, self.number, 0, {{8, 8}});
             while (!out.done())
                 self.work({&out});
-            std::uint64_t before = 0, last = 0;
-            for (std::size_t round = 0; round < rounds; ++round) {
-                TestFixture::until_accepted(self, [&] { return self.device().fetch_and_add(&remote, offers[0].base + 8, 3, &before); });
-                self.poll_until([&] { return self.device().finished(); });
-                EXPECT_TRUE(round == 0 || before > last) << "what was there before grows with every addition of ours";
-                last = before;
-            }
+            for (std::size_t round = 0; round < rounds; ++round)
+                TestFixture::until_accepted(self, [&] { return self.device().add_behind(&remote, offers[0].base + 8, 3); });
+            self.poll_until([&] { return self.device().finished(); });
             self.meet_polling();
             self.device().release(&remote);
         } else {
             for (unsigned sender = 1; sender < members; ++sender)
                 self.inbox.expect(sender, {{8, 8}});
             self.meet_polling();
-            std::uint64_t sum = 0;
+            std::uint32_t sum = 0;
             std::memcpy(&sum, memory.data() + 8, sizeof sum);
             EXPECT_EQ(sum, 3 * (members - 1) * rounds);
         }
+        self.device().release(&mine);
+    });
+}
+
+TYPED_TEST(UcxOneSided, AnAdditionComesBehindWhatWasPutBefore)
+{
+    constexpr std::size_t size = 100'000;
+    this->run(2, [&](auto &self) {
+        // A counter, then the data; then those of the other direction.
+        alignas(8) static std::byte memory[64 + size];
+        std::vector<std::byte> data(size);
+        auto *offers = &(*this->offers_)[0];
+        ucx::Memory mine = TestFixture::offer(self, &offers[self.number], std::span(memory));
+        self.meet_polling();
+        unsigned other = 1 - self.number;
+        auto *peer = self.connect(other);
+        Outbox<ucx::Ucx> out(self.device(), peer, self.number, other, {{8, 8}});
+        self.inbox.expect(other, {{8, 8}});
+        while (!out.done() || !self.inbox.done())
+            self.work({&out});
+        ucx::RemoteMemory remote{peer, {offers[other].key, offers[other].key + offers[other].key_size}, nullptr};
+        auto *counter = reinterpret_cast<std::uint32_t *>(memory);
+        std::size_t rounds = scaled(300);
+        for (std::uint32_t round = 1; round <= rounds; ++round) {
+            for (unsigned side = 0; side < 2; ++side) {
+                if (side == self.number) {
+                    std::ranges::fill(data, static_cast<std::byte>(round));
+                    TestFixture::until_accepted(self, [&] { return self.device().put(&remote, offers[other].base + 64, data.data(), size); });
+                    TestFixture::until_accepted(self, [&] { return self.device().add_behind(&remote, offers[other].base, 1); });
+                    self.poll_until([&] { return self.device().finished(); });
+                } else {
+                    self.poll_until([&] { return __atomic_load_n(counter, __ATOMIC_ACQUIRE) == round; });
+                    EXPECT_TRUE(std::ranges::all_of(std::span(memory).subspan(64), [&](std::byte byte) { return byte == static_cast<std::byte>(round); }))
+                        << "round " << round;
+                }
+            }
+        }
+        self.meet_polling();
+        self.device().release(&remote);
         self.device().release(&mine);
     });
 }

@@ -1,4 +1,4 @@
-/* Usage: survive recv|send|barrier|mcast
+/* Usage: survive recv|send|barrier|mcast|fuzzy|notify
  * With MPI_ERRORS_RETURN, ranks talk to the last one, which is going to vanish. Every other rank must get an MPI error from the call
  * it is in and prints it. Nobody leaves, which would be another error for others, until the job is ended. */
 #include <mpi.h>
@@ -20,6 +20,13 @@ int main(int argc, char **argv)
     int last = ranks - 1;
     MPIX_Bitmap others[1] = { ((MPIX_Bitmap) 1 << ranks) - 2 };
     MPI_Request request;
+    volatile int flag;
+    int *memory;
+    MPI_Win win;
+
+    MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Win_lock_all(0, win);
     if (strcmp(how, "mcast") == 0) {
         /* Nobody has talked to the last one but the one before it: rank 0, who sends to all, has not. */
         if (rank > 0)
@@ -44,6 +51,10 @@ int main(int argc, char **argv)
             error = MPI_Ssend(&message, 1, MPI_INT, last, 1, MPI_COMM_WORLD);
         else if (strcmp(how, "barrier") == 0)
             error = MPI_Barrier(MPI_COMM_WORLD);
+        else if (strcmp(how, "fuzzy") == 0)
+            error = (error = MPIX_Barrier_start(MPI_COMM_WORLD, &flag)) ? error : MPIX_Barrier_wait(MPI_COMM_WORLD, &flag);
+        else if (strcmp(how, "notify") == 0)
+            error = MPIX_Win_wait_notify(win, 0);
         else if (rank > 0)
             error = MPIX_Mcast_recv(&message, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, NULL, MPI_STATUS_IGNORE);
         else if ((error = MPIX_Imcast(&message, 1, MPI_INT, others, 1, MPI_COMM_WORLD, MPIX_MCAST_DELIVERED, &request)) == MPI_SUCCESS)

@@ -13,6 +13,7 @@ inline pm_setup plain_setup()
     setup.priority = "given";
     setup.routes = "off";
     setup.wait = "auto";
+    setup.background_wait = "sleep";
     setup.rendezvous = "auto";
     setup.shmem_backing = "auto";
     setup.udp_interfaces = "auto";

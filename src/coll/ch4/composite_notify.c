@@ -45,6 +45,8 @@ int MPIDI_COMPOSITE_notify_open(MPIR_Win * win)
     bool dynamic = win->create_flavor == MPI_WIN_FLAVOR_DYNAMIC;
     pm_window_setup setup;
     pm_window *window;
+    void *counts;
+    size_t counts_size;
     char mine[PM_WINDOW_CARD], *all = MPL_malloc((size_t) comm->local_size * PM_WINDOW_CARD, MPL_MEM_RMA);
 
     MPIDI_COMPOSITE_WIN(win).notify = NULL;
@@ -69,6 +71,8 @@ int MPIDI_COMPOSITE_notify_open(MPIR_Win * win)
     for (int rank = 0; rank < comm->local_size; rank++)
         pm_window_meet(window, rank, all + (size_t) rank * PM_WINDOW_CARD);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    counts = pm_window_counts(window, &counts_size);
+    mpi_errno = MPIDI_COMPOSITE_share_counts(win, counts, counts_size);
 
   fn_fail:
     MPL_free(all);
@@ -165,20 +169,46 @@ static void free_layout(layout_t * layout)
 
 enum direction { THERE, BACK };
 
+/* Where a device writes the target's memory by itself, it counts there, too. What is short comes sooner in one message. */
+static int put_and_count(MPIR_Win * win, int target, uint64_t offset, const void *data, size_t size, const pm_after * after,
+                         bool * taken)
+{
+    uint64_t count = (uint64_t) after->value * 4;
+
+    *taken = false;
+    if (MPIDI_COMPOSITE_WIN(win).shared == NULL || MPIR_CVAR_CH4_COMPOSITE_NOTIFY_LIMIT < 0 ||
+        size <= (size_t) MPIR_CVAR_CH4_COMPOSITE_NOTIFY_LIMIT || (after->kind != PM_AFTER_NOTIFY && after->kind != PM_AFTER_COUNT))
+        return MPI_SUCCESS;
+    if (after->kind == PM_AFTER_COUNT)
+        count += PM_NOTIFICATIONS * 4;
+    return MPIDI_COMPOSITE_put_and_count(win, target, offset, data, size, count, taken);
+}
+
 /* One run. The last one tells the target. */
-static int move(enum direction direction, pm_window * window, int target, uint64_t offset, void *data, size_t size,
+static int move(enum direction direction, MPIR_Win * win, int target, uint64_t offset, void *data, size_t size,
                 const pm_after * after)
 {
-    int moved;
+    int mpi_errno = MPI_SUCCESS, moved;
+    pm_window *window = MPIDI_COMPOSITE_WIN(win).notify;
+    int notification = after->kind == PM_AFTER_NOTIFY ? after->value : -1;
+    bool done = direction == THERE ? pm_window_store(window, target, offset, data, size, after) :
+        pm_window_load(window, target, offset, data, size, notification);
 
-    if (direction == THERE ? pm_window_store(window, target, offset, data, size, after) :
-        pm_window_load(window, target, offset, data, size, after->kind == PM_AFTER_NOTIFY ? after->value : -1))
-        return MPI_SUCCESS;
-    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    moved = direction == THERE ? pm_window_put(window, target, offset, data, size, after, NULL) :
-        pm_window_get(window, target, offset, data, size, after->kind == PM_AFTER_NOTIFY ? after->value : -1);
-    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    return moved == PM_FAILED ? MPIDI_COMPOSITE_lost() : MPI_SUCCESS;
+    if (!done && direction == THERE) {
+        mpi_errno = put_and_count(win, target, offset, data, size, after, &done);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    if (!done) {
+        MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+        moved = direction == THERE ? pm_window_put(window, target, offset, data, size, after, NULL) :
+            pm_window_get(window, target, offset, data, size, notification);
+        MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+        if (moved == PM_FAILED)
+            mpi_errno = MPIDI_COMPOSITE_lost();
+    }
+
+  fn_fail:
+    return mpi_errno;
 }
 
 static int check_inside(pm_window * window, int target, uint64_t offset, uint64_t size)
@@ -191,7 +221,7 @@ static int check_inside(pm_window * window, int target, uint64_t offset, uint64_
 }
 
 /* Both layouts have the same size; they are cut where either of them is. */
-static int move_layouts(enum direction direction, pm_window * window, int target, uint64_t base, const layout_t * origin,
+static int move_layouts(enum direction direction, MPIR_Win * win, int target, uint64_t base, const layout_t * origin,
                         const layout_t * there, const pm_after * after)
 {
     static const pm_after nothing = { PM_AFTER_NOTHING, 0, 0, 0 };
@@ -199,12 +229,13 @@ static int move_layouts(enum direction direction, pm_window * window, int target
     size_t done = 0, mine = 0, its = 0;
 
     for (MPI_Aint i = 0; i < there->count && mpi_errno == MPI_SUCCESS; i++)
-        mpi_errno = check_inside(window, target, base + (uintptr_t) there->runs[i].iov_base, there->runs[i].iov_len);
+        mpi_errno = check_inside(MPIDI_COMPOSITE_WIN(win).notify, target, base + (uintptr_t) there->runs[i].iov_base,
+                                 there->runs[i].iov_len);
     for (MPI_Aint i = 0, j = 0; mpi_errno == MPI_SUCCESS;) {
         const struct iovec *from = &origin->runs[i], *to = &there->runs[j];
         size_t size = MPL_MIN(from->iov_len - mine, to->iov_len - its);
         bool last = done + size == origin->size;
-        mpi_errno = move(direction, window, target, base + (uintptr_t) to->iov_base + its, (char *) from->iov_base + mine, size,
+        mpi_errno = move(direction, win, target, base + (uintptr_t) to->iov_base + its, (char *) from->iov_base + mine, size,
                          last ? after : &nothing);
         if (last)
             break;
@@ -252,9 +283,9 @@ static int transfer(enum direction direction, const void *origin_addr, int origi
         base += (uintptr_t) there.one.iov_base;
         mpi_errno = check_inside(window, target_rank, base, there.size);
         if (likely(mpi_errno == MPI_SUCCESS))
-            mpi_errno = move(direction, window, target_rank, base, origin.runs->iov_base, origin.size, after);
+            mpi_errno = move(direction, win, target_rank, base, origin.runs->iov_base, origin.size, after);
     } else {
-        mpi_errno = move_layouts(direction, window, target_rank, base, &origin, &there, after);
+        mpi_errno = move_layouts(direction, win, target_rank, base, &origin, &there, after);
     }
 
   fn_fail:
@@ -385,7 +416,7 @@ int MPIR_Win_bcast_impl(const void *origin_addr, int count, MPI_Datatype datatyp
     for (int i = 0; i < ranks && mpi_errno == MPI_SUCCESS; i++) {
         int rank = (win->comm_ptr->rank + i) % ranks;
         pm_after after = { PM_AFTER_FLAG, value, flag_offset(win, rank, flag_disp), 1 };
-        mpi_errno = move(THERE, window, rank, pm_window_offset(window, rank, target_disp) + (uintptr_t) there.iov_base,
+        mpi_errno = move(THERE, win, rank, pm_window_offset(window, rank, target_disp) + (uintptr_t) there.iov_base,
                          run.iov_base, run.iov_len, &after);
     }
 
@@ -493,7 +524,8 @@ static bool take_count(const look_t * look)
 /* A look costs a tenth of a round of progress, and on one host is all that is needed. */
 #define LOOKS_BETWEEN_PROGRESS 16
 
-/* Nobody rings for a notification when we do not sleep: between arming the doorbell and sleeping we look again. */
+/* Nobody rings for a notification when we do not sleep: between arming the doorbell and sleeping we look again. A device that counts
+ * by itself rings never: where there may be one we sleep for a short time. */
 static int wait_until(bool(*look) (const look_t *), const look_t * what)
 {
     int mpi_errno = MPI_SUCCESS;
@@ -508,7 +540,7 @@ static int wait_until(bool(*look) (const look_t *), const look_t * what)
             found = look(what);
         if (!found && pm_wait_step()) {
             if (pm_wait_arm() && !(found = look(what)))
-                pm_wait_sleep(MPIR_ThreadInfo.isThreaded);
+                pm_wait_sleep(MPIR_ThreadInfo.isThreaded || MPIDI_COMPOSITE_WIN(what->win).shared);
             pm_wait_disarm();
         }
     }

@@ -37,10 +37,10 @@ void tell(std::byte *memory, WindowBoard *board, const pm_after &after)
     // [N1] the data is visible to whoever sees the count or the flag; pairs with [N2] and with what the program reads a flag by.
     switch (after.kind) {
         case PM_AFTER_NOTIFY:
-            board->notifications[after.value].fetch_add(1, std::memory_order_release);
+            board->by_processors.notifications[after.value].fetch_add(1, std::memory_order_release);
             break;
         case PM_AFTER_COUNT:
-            board->counters[after.value].fetch_add(1, std::memory_order_release);
+            board->by_processors.counters[after.value].fetch_add(1, std::memory_order_release);
             break;
         case PM_AFTER_FLAG:
             __atomic_store_n(reinterpret_cast<int *>(memory + after.offset), after.value, __ATOMIC_RELEASE);
@@ -89,8 +89,7 @@ pm_window::~pm_window() = default;
 bool pm_window::take(int notification)
 {
     auto which = static_cast<std::size_t>(notification);
-    // [N2] pairs with [N1].
-    if (board->notifications[which].load(std::memory_order_acquire) == taken[which])
+    if (board->notified(which) == taken[which])
         return false;
     ++taken[which];
     return true;
@@ -99,8 +98,7 @@ bool pm_window::take(int notification)
 bool pm_window::take_count(int counter, std::uint32_t arrivals)
 {
     auto which = static_cast<std::size_t>(counter);
-    // [N2] pairs with [N1].
-    if (board->counters[which].load(std::memory_order_acquire) - counted[which] < arrivals)
+    if (board->counted(which) - counted[which] < arrivals)
         return false;
     counted[which] += arrivals;
     return true;
@@ -125,9 +123,9 @@ pm_window *WindowEngine::open(const pm_window_setup &setup, void *card)
     }
     // A board that was used before counts on.
     for (std::size_t i = 0; i < window->taken.size(); ++i)
-        window->taken[i] = window->board->notifications[i].load(std::memory_order_relaxed);
+        window->taken[i] = window->board->notified(i);
     for (std::size_t i = 0; i < window->counted.size(); ++i)
-        window->counted[i] = window->board->counters[i].load(std::memory_order_relaxed);
+        window->counted[i] = window->board->counted(i);
     window->board->discard.store(0, std::memory_order_relaxed);
     windows_[setup.id] = std::move(made);
     return window;

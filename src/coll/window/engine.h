@@ -22,8 +22,24 @@ namespace pm::coll {
 // for ever: what is left of it is known to the owner.
 struct alignas(64) WindowBoard {
     std::atomic<std::uint32_t> discard;
-    alignas(64) std::atomic<std::uint32_t> notifications[PM_NOTIFICATIONS];
-    std::atomic<std::uint32_t> counters[PM_COUNTERS];
+    // What processors count, and what devices do: these know nothing of each other.
+    struct Counts {
+        std::atomic<std::uint32_t> notifications[PM_NOTIFICATIONS];
+        std::atomic<std::uint32_t> counters[PM_COUNTERS];
+    };
+    alignas(64) Counts by_processors;
+    Counts by_devices;
+
+    // [N2] pairs with [N1].
+    std::uint32_t notified(std::size_t which) const
+    {
+        return by_processors.notifications[which].load(std::memory_order_acquire) +
+               by_devices.notifications[which].load(std::memory_order_acquire);
+    }
+    std::uint32_t counted(std::size_t which) const
+    {
+        return by_processors.counters[which].load(std::memory_order_acquire) + by_devices.counters[which].load(std::memory_order_acquire);
+    }
 };
 
 struct WindowMessage {

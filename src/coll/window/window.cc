@@ -101,6 +101,12 @@ void pm_window_close(pm_window *window)
     pm_counters_armed = engine->armed();
 }
 
+void *pm_window_counts(pm_window *window, size_t *size)
+{
+    *size = sizeof window->board->by_devices;
+    return &window->board->by_devices;
+}
+
 uint64_t pm_window_offset(const pm_window *window, int target, int64_t displacement)
 {
     return window->targets[static_cast<std::size_t>(target)].unit * static_cast<uint64_t>(displacement);

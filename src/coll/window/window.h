@@ -42,6 +42,10 @@ void pm_window_meet(pm_window *window, int rank, const void *card);
 void pm_window_close(pm_window *window);
 int pm_window_is_near(const pm_window *window); /* all ranks reach each other's parts by stores */
 
+/* Where devices count that write into our part by themselves: notifications, then counters, 4 bytes each. While they may,
+ * nobody wakes us. */
+void *pm_window_counts(pm_window *window, size_t *size);
+
 /* What happens at the target when the data is there. */
 typedef enum pm_after_kind { PM_AFTER_NOTHING, PM_AFTER_NOTIFY, PM_AFTER_COUNT, PM_AFTER_FLAG } pm_after_kind;
 typedef struct pm_after {

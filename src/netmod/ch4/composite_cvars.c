@@ -66,6 +66,17 @@ cvars:
         How a rank waits. auto polls, then yields, then sleeps, and polls little when there are more ranks than cores;
         spin never gives its core away; yield never sleeps; sleep does so almost at once.
 
+    - name        : MPIR_CVAR_CH4_COMPOSITE_PROGRESS_WAIT
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : sleep
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        How the progress thread waits, which MPIR_CVAR_ASYNC_PROGRESS starts and MPIR_CVAR_PROGRESS_THREAD_AFFINITY binds to
+        cores: sleep until something comes, or auto, spin, yield as in MPIR_CVAR_CH4_COMPOSITE_WAIT.
+
     - name        : MPIR_CVAR_CH4_COMPOSITE_SHMEM_RNDV
       category    : CH4_COMPOSITE
       type        : string
@@ -224,6 +235,17 @@ cvars:
       description : >-
         The largest part of a multicast that is passed on by itself, in bytes, when it goes to other hosts. On one host it is
         260 KB.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_NOTIFY_LIMIT
+      category    : CH4_COMPOSITE
+      type        : int
+      default     : 65536
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        The largest write, in bytes, that goes over UCX together with its notification, in one message. Larger ones are put into
+        the target's memory, and a count behind them, which a NIC does without the target's processor. -1: none are.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_FANOUT
       category    : CH4_COMPOSITE

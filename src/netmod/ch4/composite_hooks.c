@@ -3,6 +3,7 @@
 #include "composite_impl.h"
 #include "composite_coll_life.h"
 #include "composite_win.h"
+#include "netmod/composite/setup.h"
 
 #define NOTHING_TO_DO(name, ...) \
     int MPIDI_COMPOSITE_##name(__VA_ARGS__) \
@@ -138,4 +139,10 @@ int MPIDI_COMPOSITE_mpi_win_allocate_shared(MPI_Aint size, int disp_unit, MPIR_I
 int MPIDI_COMPOSITE_mpi_win_create_dynamic(MPIR_Info * info, MPIR_Comm * comm, MPIR_Win ** win)
 {
     return MPIDIG_mpi_win_create_dynamic(info, comm, win);
+}
+
+void MPIDI_COMPOSITE_wait_in_background(void)
+{
+    pm_wait_in_background();
+    MPIDI_COMPOSITE_WAIT_MESSAGE();
 }

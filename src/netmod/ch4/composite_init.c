@@ -25,6 +25,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     setup.priority = MPIR_CVAR_CH4_COMPOSITE_PRIORITY;
     setup.routes = MPIR_CVAR_CH4_COMPOSITE_ROUTES;
     setup.wait = MPIR_CVAR_CH4_COMPOSITE_WAIT;
+    setup.background_wait = MPIR_CVAR_CH4_COMPOSITE_PROGRESS_WAIT;
     setup.rendezvous = MPIR_CVAR_CH4_COMPOSITE_SHMEM_RNDV;
     setup.shmem_backing = MPIR_CVAR_CH4_COMPOSITE_SHMEM_BACKING;
     setup.udp_interfaces = MPIR_CVAR_CH4_COMPOSITE_UDP_INTERFACES;

@@ -32,4 +32,7 @@
         MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(vci).lock);                                                        \
     } while (0)
 
+/* In the progress thread (composite_hooks.c). */
+void MPIDI_COMPOSITE_wait_in_background(void);
+
 #endif

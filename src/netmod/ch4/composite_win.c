@@ -19,10 +19,16 @@ typedef struct {
     int64_t disp_unit;
 } target_t;
 
-struct MPIDI_COMPOSITE_shared {
+/* One piece of memory of each rank. */
+typedef struct {
     pm_memory *mine;
+    target_t *targets;
+} parts_t;
+
+struct MPIDI_COMPOSITE_shared {
+    parts_t windows;
+    parts_t counts;             /* of notifications */
     bool used;                  /* since the last completion */
-    target_t targets[];
 };
 
 static bool any_one_sided(MPIR_Comm * comm)
@@ -33,41 +39,66 @@ static bool any_one_sided(MPIR_Comm * comm)
     return false;
 }
 
-int MPIDI_COMPOSITE_share_window(MPIR_Win * win)
+/* Collective. */
+static int share_parts(void *base, size_t size, int disp_unit, MPIR_Comm * comm, parts_t * parts)
 {
     int mpi_errno = MPI_SUCCESS;
-    MPIR_Comm *comm = win->comm_ptr;
     MPIR_Errflag_t errflag = MPIR_ERR_NONE;
-    struct MPIDI_COMPOSITE_shared *shared = NULL;
-    offer_t mine, *all = NULL;
+    offer_t mine, *all = MPL_malloc(comm->local_size * sizeof *all, MPL_MEM_RMA);
 
-    MPIDI_COMPOSITE_WIN(win).shared = NULL;
-    if (!any_one_sided(comm))
-        return MPI_SUCCESS;
-    shared = MPL_calloc(1, sizeof *shared + comm->local_size * sizeof(target_t), MPL_MEM_RMA);
-    all = MPL_malloc(comm->local_size * sizeof *all, MPL_MEM_RMA);
-    MPIR_ERR_CHKANDJUMP(shared == NULL || all == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    parts->targets = MPL_calloc(comm->local_size, sizeof(target_t), MPL_MEM_RMA);
+    MPIR_ERR_CHKANDJUMP(parts->targets == NULL || all == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
     memset(&mine, 0, sizeof mine);
-    shared->mine = pm_register(win->base, win->size);
-    mine.base = (uint64_t) (uintptr_t) win->base;
-    mine.disp_unit = win->disp_unit;
-    mine.key_size = shared->mine ? (int64_t) pm_memory_key(shared->mine, mine.key) : 0;
+    parts->mine = pm_register(base, size);
+    mine.base = (uint64_t) (uintptr_t) base;
+    mine.disp_unit = disp_unit;
+    mine.key_size = parts->mine ? (int64_t) pm_memory_key(parts->mine, mine.key) : 0;
     mpi_errno = MPIR_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, comm, &errflag);
     MPIR_ERR_CHECK(mpi_errno);
     for (int rank = 0; rank < comm->local_size; rank++) {
-        target_t *target = &shared->targets[rank];
+        target_t *target = &parts->targets[rank];
         target->base = all[rank].base;
         target->disp_unit = all[rank].disp_unit;
         if (rank != comm->rank && all[rank].key_size > 0)
             target->memory = pm_open_remote(MPIDI_COMPOSITE_peer(comm, rank), all[rank].key, all[rank].key_size);
     }
-    MPIDI_COMPOSITE_WIN(win).shared = shared;
-    shared = NULL;
 
   fn_fail:
-    MPL_free(shared);
     MPL_free(all);
     return mpi_errno;
+}
+
+static void forget_parts(MPIR_Comm * comm, parts_t * parts)
+{
+    for (int rank = 0; rank < comm->local_size && parts->targets; rank++)
+        if (parts->targets[rank].memory)
+            pm_close_remote(parts->targets[rank].memory);
+    if (parts->mine)
+        pm_unregister(parts->mine);
+    MPL_free(parts->targets);
+}
+
+int MPIDI_COMPOSITE_share_window(MPIR_Win * win)
+{
+    int mpi_errno = MPI_SUCCESS;
+    struct MPIDI_COMPOSITE_shared *shared;
+
+    if (!any_one_sided(win->comm_ptr))
+        return MPI_SUCCESS;
+    shared = MPL_calloc(1, sizeof *shared, MPL_MEM_RMA);
+    MPIR_ERR_CHKANDJUMP(shared == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    MPIDI_COMPOSITE_WIN(win).shared = shared;
+    mpi_errno = share_parts(win->base, win->size, win->disp_unit, win->comm_ptr, &shared->windows);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_share_counts(MPIR_Win * win, void *counts, size_t size)
+{
+    struct MPIDI_COMPOSITE_shared *shared = MPIDI_COMPOSITE_WIN(win).shared;
+
+    return shared ? share_parts(counts, size, 1, win->comm_ptr, &shared->counts) : MPI_SUCCESS;
 }
 
 void MPIDI_COMPOSITE_unshare_window(MPIR_Win * win)
@@ -76,11 +107,8 @@ void MPIDI_COMPOSITE_unshare_window(MPIR_Win * win)
 
     if (shared == NULL)
         return;
-    for (int rank = 0; rank < win->comm_ptr->local_size; rank++)
-        if (shared->targets[rank].memory)
-            pm_close_remote(shared->targets[rank].memory);
-    if (shared->mine)
-        pm_unregister(shared->mine);
+    forget_parts(win->comm_ptr, &shared->windows);
+    forget_parts(win->comm_ptr, &shared->counts);
     MPL_free(shared);
     MPIDI_COMPOSITE_WIN(win).shared = NULL;
 }
@@ -108,7 +136,7 @@ static int start(bool is_put, const void *origin_addr, int origin_count, MPI_Dat
 {
     int mpi_errno = MPI_SUCCESS, started;
     struct MPIDI_COMPOSITE_shared *shared = MPIDI_COMPOSITE_WIN(win).shared;
-    const target_t *target = &shared->targets[target_rank];
+    const target_t *target = &shared->windows.targets[target_rank];
     uint64_t address;
     size_t size;
     void *data;
@@ -143,6 +171,29 @@ int MPIDI_COMPOSITE_get(void *origin_addr, int origin_count, MPI_Datatype origin
                         MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPIR_Win * win, bool * taken)
 {
     return start(false, origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, taken);
+}
+
+/* The data, and behind it one more at `count` of the target's counts: a device that can does both without the target. */
+int MPIDI_COMPOSITE_put_and_count(MPIR_Win * win, int target_rank, uint64_t offset, const void *data, size_t size,
+                                  uint64_t count, bool * taken)
+{
+    struct MPIDI_COMPOSITE_shared *shared = MPIDI_COMPOSITE_WIN(win).shared;
+    const target_t *target = &shared->windows.targets[target_rank], *counts = &shared->counts.targets[target_rank];
+    int started;
+
+    *taken = false;
+    if (target->memory == NULL || counts->memory == NULL)
+        return MPI_SUCCESS;
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    started = pm_put(target->memory, target->base + offset, data, size);
+    *taken = started == PM_OK;
+    if (*taken) {
+        shared->used = true;
+        started = pm_add_behind(counts->memory, counts->base + count, 1);
+    }
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    /* Where a put went, an addition goes, too. */
+    return started == PM_FAILED || (*taken && started != PM_OK) ? MPIDI_COMPOSITE_lost() : MPI_SUCCESS;
 }
 
 /* Until everything that was started has reached its target. */

@@ -5,7 +5,12 @@
 
 /* composite_win.c: collective, when a window is made and before it is freed. */
 int MPIDI_COMPOSITE_share_window(MPIR_Win * win);
+int MPIDI_COMPOSITE_share_counts(MPIR_Win * win, void *counts, size_t size);
 void MPIDI_COMPOSITE_unshare_window(MPIR_Win * win);
+
+/* `*taken` is false when it should go another way. */
+int MPIDI_COMPOSITE_put_and_count(MPIR_Win * win, int target_rank, uint64_t offset, const void *data, size_t size,
+                                  uint64_t count, bool * taken);
 
 /* coll/ch4/composite_notify.c: the same, and until everything it wrote has happened. */
 int MPIDI_COMPOSITE_notify_open(MPIR_Win * win);

@@ -39,6 +39,7 @@ thread_local std::string error_text;
 
 // Several threads may wait: each counts for itself.
 thread_local std::uint32_t idle_polls;
+thread_local bool in_background;
 std::atomic<bool> look_everywhere;  // after a sleep
 thread_local std::uint32_t empty_polls;  // outside of a wait
 
@@ -59,6 +60,7 @@ void plan()
     int cores = grants.empty() ? pm::available_cores() : pm::cores_of_all(grants);
     core->oversubscribed = pm::oversubscribed(core->ranks_on_host, cores);
     core->wait_plan = pm::make_wait_plan(core->wait_mode, core->ranks_on_host, cores);
+    core->background_plan = pm::make_wait_plan(core->background_mode, core->ranks_on_host, cores);
     core->prefer_pull = core->rendezvous == pm::Rendezvous::pull ||
                         (core->rendezvous == pm::Rendezvous::automatic && core->oversubscribed);
     core->planned.store(true, std::memory_order_release);  // [W2]
@@ -370,6 +372,9 @@ int pm_open(const pm_setup *setup)
     auto mode = pm::parse_wait_mode(setup->wait);
     if (!mode.ok())
         return failed(mode.error());
+    auto background_mode = pm::parse_wait_mode(setup->background_wait);
+    if (!background_mode.ok())
+        return failed(background_mode.error());
     auto rendezvous = pm::parse_rendezvous(setup->rendezvous);
     if (!rendezvous.ok())
         return failed(rendezvous.error());
@@ -385,6 +390,7 @@ int pm_open(const pm_setup *setup)
     opening->links = std::move(links.value());
     opening->card = opening->links.card(static_cast<std::uint32_t>(setup->process));
     opening->wait_mode = mode.value();
+    opening->background_mode = background_mode.value();
     opening->rendezvous = rendezvous.value();
     opening->ranks_on_host = setup->ranks_on_host;
     opening->silence_limit = std::chrono::milliseconds(static_cast<long>(setup->udp_silence_limit * 1000));
@@ -532,7 +538,8 @@ int pm_wait_step(void)
 {
     plan();
     empty_polls = 0;
-    switch (core->wait_plan.action(idle_polls++)) {
+    const pm::WaitPlan &own = in_background ? core->background_plan : core->wait_plan;
+    switch (own.action(idle_polls++)) {
         case pm::WaitAction::poll:
             return 0;
         case pm::WaitAction::yield:
@@ -542,6 +549,11 @@ int pm_wait_step(void)
             break;
     }
     return 1;
+}
+
+void pm_wait_in_background(void)
+{
+    in_background = true;
 }
 
 void pm_wait_restart(void)

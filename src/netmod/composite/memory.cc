@@ -133,6 +133,13 @@ int pm_get(pm_remote *remote, uint64_t address, void *data, size_t size)
     return answer(remote, remote->peer->ucx_device->get(&remote->memory, address, data, size), size);
 }
 
+int pm_add_behind(pm_remote *remote, uint64_t address, uint32_t value)
+{
+    if (remote->peer->kind != DeviceKind::ucx || remote->peer->ucx != remote->memory.peer)
+        return PM_QUEUED;
+    return answer(remote, remote->peer->ucx_device->add_behind(&remote->memory, address, value), sizeof value);
+}
+
 int pm_one_sided_done(void)
 {
     return std::ranges::all_of(core->links.ucx, [](const auto &link) { return link.device->finished(); });
@@ -167,6 +174,10 @@ int pm_put(pm_remote *, uint64_t, const void *, size_t)
     return PM_QUEUED;
 }
 int pm_get(pm_remote *, uint64_t, void *, size_t)
+{
+    return PM_QUEUED;
+}
+int pm_add_behind(pm_remote *, uint64_t, uint32_t)
 {
     return PM_QUEUED;
 }

@@ -19,6 +19,7 @@ typedef struct pm_setup {
     const char *priority;       /* given, measure; only checked here */
     const char *routes;         /* off, init, text, json, or a file; only checked here */
     const char *wait;           /* auto, spin, yield, sleep */
+    const char *background_wait;        /* the same, of a thread that calls pm_wait_in_background() */
     const char *rendezvous;     /* auto, pipeline, cma */
     const char *shmem_backing;  /* auto, memfd, devshm */
     const char *udp_interfaces; /* auto, names and subnets, or ^ and those to leave out */
@@ -74,6 +75,9 @@ typedef struct pm_trial {
 int pm_trials(const void *const *cards, const size_t *sizes, int count, pm_trial *trials);  /* into PM_NETWORKS_MAX; how many */
 pm_peer *pm_connect_over(uint64_t network, const void *card, size_t size);
 void pm_set_priority(uint64_t network, int priority);
+
+/* This thread waits for others' sake. */
+void pm_wait_in_background(void);
 
 /* Somebody may still need an answer from us when we have got all of ours: then others are waited for in pm_progress(). */
 int pm_must_linger(void);

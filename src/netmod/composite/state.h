@@ -102,13 +102,13 @@ struct Core {
     bool polling = false;
 
     // Settings, and what follows from them once the ranks of the host are known: see plan().
-    WaitMode wait_mode{};
+    WaitMode wait_mode{}, background_mode{};
     Rendezvous rendezvous{};
     int ranks_on_host = 1;
     std::atomic<bool> planned{false};
     bool oversubscribed = false;
     bool prefer_pull = false;
-    WaitPlan wait_plan{};
+    WaitPlan wait_plan{}, background_plan{};
 
     void (*sent)(void *cookie) = nullptr;
     void (*idle)() = nullptr;

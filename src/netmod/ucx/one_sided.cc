@@ -103,18 +103,21 @@ Status Ucx::get(RemoteMemory *from, std::uint64_t address, void *data, std::size
     return started(from->peer, ucp_get_nbx(from->peer->endpoint, data, size, address, from->handle, &param), operation);
 }
 
-Status Ucx::fetch_and_add(RemoteMemory *at, std::uint64_t address, std::uint64_t value, std::uint64_t *before)
+Status Ucx::add_behind(RemoteMemory *at, std::uint64_t address, std::uint32_t value)
 {
     Turn turn(gate_);
     if (Status status = prepare(at); status != Status::ok)
         return status;
+    if (ucs_status_t fenced = ucp_worker_fence(worker_); fenced != UCS_OK) {
+        lose(at->peer, fenced);
+        return at->peer->error.status;
+    }
     Operation *operation = begin(at->peer);
     // UCX reads the operand when it sends.
     std::memcpy(operation->header.data(), &value, sizeof value);
     ucp_request_param_t param = send_parameters(operation);
-    param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
     param.datatype = ucp_dt_make_contig(sizeof value);
-    param.reply_buffer = before;
     return started(at->peer,
                    ucp_atomic_op_nbx(at->peer->endpoint, UCP_ATOMIC_OP_ADD, operation->header.data(), 1, address, at->handle, &param),
                    operation);

@@ -95,8 +95,8 @@ class Ucx {
     void release(Memory *memory);
     Status put(RemoteMemory *to, std::uint64_t address, const void *data, std::size_t size);
     Status get(RemoteMemory *from, std::uint64_t address, void *data, std::size_t size);
-    // Adds to 8 bytes at once, for all who add over this device; what was there before comes into `before`.
-    Status fetch_and_add(RemoteMemory *at, std::uint64_t address, std::uint64_t value, std::uint64_t *before);
+    // Adds to 4 bytes at once, for all who add over this device; behind everything that was put to that peer before.
+    Status add_behind(RemoteMemory *at, std::uint64_t address, std::uint32_t value);
     bool finished();
     void release(RemoteMemory *memory);
 
