@@ -22,7 +22,8 @@
 //
 // Blocks are taken from the pool in turn, in all three ways, so that they have the same memory in their caches, and from the
 // oldest barrier first, one at a time, when no block is left: never "what is free already", which is not the same on all ranks.
-// Small arrays share a barrier when they die: to start one takes as long as to copy some kilobytes.
+// Small arrays share a barrier when they die: to start one takes as long as to copy some kilobytes, and the more so the more ranks
+// there are.
 //
 // A chain of shifts by one row is measured, in batches, the ways in turn; the median counts. Every batch is checked bit for bit, and
 // before that shifts by other numbers of rows, with several arrays alive. Exit status 1 if anything is wrong.
@@ -48,8 +49,8 @@
 
 namespace {
 
-constexpr std::size_t bytes_of_a_barrier = 2 << 20;  // of arrays, on each rank, that share a barrier when they are dead
-constexpr int most_arrays_of_a_barrier = 32;
+constexpr std::size_t bytes_of_a_barrier = 4 << 20;  // for each rank: of dead arrays, on every rank, that share a barrier
+constexpr int most_arrays_of_a_barrier = 64;
 constexpr int blocks_to_spare = 6;  // for arrays that live, and some for ranks that are ahead
 constexpr int most_ranks = MPIX_MAX_NOTIFICATIONS - most_arrays_of_a_barrier - blocks_to_spare;
 
@@ -103,7 +104,8 @@ class Pool {
     explicit Pool(const Layout &layout) : layout_(layout)
     {
         const auto block_bytes = static_cast<std::size_t>(block_size()) * sizeof(double);
-        together_ = std::clamp(static_cast<int>(bytes_of_a_barrier / block_bytes), 1, most_arrays_of_a_barrier);
+        const std::size_t share = static_cast<std::size_t>(layout.ranks) * bytes_of_a_barrier / block_bytes;
+        together_ = static_cast<int>(std::clamp<std::size_t>(share, 1, most_arrays_of_a_barrier));
         blocks_ = layout.ranks + together_ + blocks_to_spare;
         const MPI_Aint bytes = blocks_ * static_cast<MPI_Aint>(block_bytes);
         MPI_Win_allocate(bytes, sizeof(double), MPI_INFO_NULL, MPI_COMM_WORLD, &memory_, &window_);

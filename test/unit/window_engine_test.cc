@@ -53,7 +53,7 @@ class Job {
     void put(int origin, int target, std::uint64_t offset, const void *data, std::size_t size, const pm_after &after)
     {
         if (!engine(origin).store(window(origin), target, offset, data, size, after)) {
-            ASSERT_EQ(engine(origin).put(window(origin), target, offset, data, size, after, nullptr), PM_OK);
+            ASSERT_EQ(engine(origin).put(window(origin), target, offset, data, size, after), PM_OK);
         }
     }
     bool deliver_one()
@@ -110,7 +110,7 @@ class Job {
         return job->direct_ ? job->memory(rank) : nullptr;
     }
     struct Node : WindowTransport {
-        Node(Job &job, int rank) : job(job), rank(rank), memory(bytes), engine(*this, [](void *cookie) { ++*static_cast<int *>(cookie); }) {}
+        Node(Job &job, int rank) : job(job), rank(rank), memory(bytes), engine(*this) {}
         int send(pm_peer *peer, const WindowMessage &message, const void *data, std::size_t size, void *cookie) override
         {
             EXPECT_NE(rank_of(peer), rank);
@@ -358,7 +358,7 @@ TEST(WindowEngine, AFailedSendIsAFailure)
     Job job(2);
     job.broken = true;
     const int data = 1;
-    EXPECT_EQ(job.engine(0).put(job.window(0), 1, 0, &data, sizeof data, {PM_AFTER_NOTIFY, 0, 0, 0}, nullptr), PM_FAILED);
+    EXPECT_EQ(job.engine(0).put(job.window(0), 1, 0, &data, sizeof data, {PM_AFTER_NOTIFY, 0, 0, 0}), PM_FAILED);
     EXPECT_EQ(job.failure, "send");
 }
 

@@ -8,11 +8,11 @@
 
 /* --- beginning and end --------------------------------------------------------------------------------------------------- */
 
-void MPIDI_COMPOSITE_notify_init(void)
+int MPIDI_COMPOSITE_notify_init(void)
 {
     MPL_COMPILE_TIME_ASSERT(PM_NOTIFICATIONS == MPIX_MAX_NOTIFICATIONS);
     MPL_COMPILE_TIME_ASSERT(PM_COUNTERS == MPIX_MAX_COUNTERS);
-    pm_windows_open(NULL);
+    return pm_windows_open(MPIR_CVAR_CH4_COMPOSITE_NOTIFY);
 }
 
 void MPIDI_COMPOSITE_notify_finalize(void)
@@ -176,8 +176,9 @@ static int put_and_count(MPIR_Win * win, int target, uint64_t offset, const void
     uint64_t count = (uint64_t) after->value * 4;
 
     *taken = false;
-    if (MPIDI_COMPOSITE_WIN(win).shared == NULL || MPIR_CVAR_CH4_COMPOSITE_NOTIFY_LIMIT < 0 ||
-        size <= (size_t) MPIR_CVAR_CH4_COMPOSITE_NOTIFY_LIMIT || (after->kind != PM_AFTER_NOTIFY && after->kind != PM_AFTER_COUNT))
+    if (MPIDI_COMPOSITE_WIN(win).shared == NULL || (after->kind != PM_AFTER_NOTIFY && after->kind != PM_AFTER_COUNT))
+        return MPI_SUCCESS;
+    if (size == 0 || !pm_window_wants_put(size, MPIDI_COMPOSITE_writes_by_itself(win, target)))
         return MPI_SUCCESS;
     if (after->kind == PM_AFTER_COUNT)
         count += PM_NOTIFICATIONS * 4;
@@ -200,7 +201,7 @@ static int move(enum direction direction, MPIR_Win * win, int target, uint64_t o
     }
     if (!done) {
         MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-        moved = direction == THERE ? pm_window_put(window, target, offset, data, size, after, NULL) :
+        moved = direction == THERE ? pm_window_put(window, target, offset, data, size, after) :
             pm_window_get(window, target, offset, data, size, notification);
         MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
         if (moved == PM_FAILED)

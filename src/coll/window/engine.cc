@@ -59,7 +59,6 @@ pm_after after_of(const WindowMessage &message)
 
 // A message that the device has not accepted as a whole.
 struct WindowEngine::Sending {
-    void *cookie = nullptr;
     volatile int *flag = nullptr;
     std::uint64_t window = 0;
     int notification = -1;  // of the data that was read, here
@@ -241,16 +240,10 @@ WindowMessage message_of(WindowMessage::Kind kind, std::uint64_t offset, const p
 
 }  // namespace
 
-int WindowEngine::put(pm_window *window, int target, std::uint64_t offset, const void *data, std::size_t size, const pm_after &after,
-                      void *cookie)
+int WindowEngine::put(pm_window *window, int target, std::uint64_t offset, const void *data, std::size_t size, const pm_after &after)
 {
-    std::unique_ptr<Sending> sending;
-    if (cookie != nullptr) {
-        sending = std::make_unique<Sending>();
-        sending->cookie = cookie;
-    }
     issue(window, target);
-    return send(window, target, message_of(WindowMessage::Kind::put, offset, after), data, size, std::move(sending)) == PM_FAILED ? PM_FAILED : PM_OK;
+    return send(window, target, message_of(WindowMessage::Kind::put, offset, after), data, size, nullptr) == PM_FAILED ? PM_FAILED : PM_OK;
 }
 
 int WindowEngine::get(pm_window *window, int target, std::uint64_t offset, void *data, std::size_t size, int notification)
@@ -268,7 +261,7 @@ int WindowEngine::copy(pm_window *window, int source, std::uint64_t source_offse
     if (source == window->setup.rank) {
         const std::byte *data = static_cast<const std::byte *>(window->setup.base) + source_offset;
         return store(window, target, target_offset, data, size, after) ? static_cast<int>(PM_OK)
-                                                                       : put(window, target, target_offset, data, size, after, nullptr);
+                                                                       : put(window, target, target_offset, data, size, after);
     }
     WindowMessage message = message_of(WindowMessage::Kind::copy, source_offset, after);
     message.size = size;
@@ -283,8 +276,6 @@ void WindowEngine::taken(void *cookie)
     std::unique_ptr<Sending> sending(from_cookie<Sending>(cookie));
     if (sending->flag != nullptr)
         set(sending->flag, 1);
-    if (sending->cookie != nullptr)
-        ended_(sending->cookie);
     if (sending->notification >= 0)
         if (auto found = windows_.find(sending->window); found != windows_.end())
             tell(nullptr, found->second->board, {PM_AFTER_NOTIFY, sending->notification, 0, 0});

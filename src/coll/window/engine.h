@@ -84,8 +84,7 @@ class WindowTransport {
 
 class WindowEngine {
   public:
-    using Ended = void (*)(void *cookie);
-    WindowEngine(WindowTransport &transport, Ended ended) : transport_(transport), ended_(ended) {}
+    explicit WindowEngine(WindowTransport &transport) : transport_(transport) {}
 
     pm_window *open(const pm_window_setup &setup, void *card);
     void meet(pm_window *window, int rank, const void *card);
@@ -93,7 +92,7 @@ class WindowEngine {
 
     bool store(pm_window *window, int target, std::uint64_t offset, const void *data, std::size_t size, const pm_after &after);
     bool load(pm_window *window, int target, std::uint64_t offset, void *data, std::size_t size, int notification);
-    int put(pm_window *window, int target, std::uint64_t offset, const void *data, std::size_t size, const pm_after &after, void *cookie);
+    int put(pm_window *window, int target, std::uint64_t offset, const void *data, std::size_t size, const pm_after &after);
     int get(pm_window *window, int target, std::uint64_t offset, void *data, std::size_t size, int notification);
     int copy(pm_window *window, int source, std::uint64_t source_offset, int target, std::uint64_t target_offset, std::size_t size,
              const pm_after &after);
@@ -136,7 +135,6 @@ class WindowEngine {
     int match(pm_window *window, int target, int key);
 
     WindowTransport &transport_;
-    Ended ended_;
     std::unordered_map<std::uint64_t, std::unique_ptr<pm_window>> windows_;
     std::vector<Armed> armed_;
 };

@@ -2,11 +2,14 @@
 #include "coll/window/window.h"
 
 #include <new>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "coll/window/engine.h"
 #include "netmod/composite/heap.h"
 #include "netmod/composite/nearby.h"
+#include "netmod/composite/state.h"
 
 size_t pm_counters_armed;
 
@@ -52,6 +55,9 @@ class Composite : public pm::coll::WindowTransport {
     std::vector<WindowBoard *> free_;
 };
 
+enum class Way { best, message, put } way;
+constexpr const char *names[] = {"auto", "message", "put"};
+
 Composite *composite;
 pm::coll::WindowEngine *engine;
 
@@ -66,10 +72,23 @@ bool found(bool something)
 
 extern "C" {
 
-void pm_windows_open(void (*ended)(void *cookie))
+int pm_windows_open(const char *text)
 {
     composite = new Composite;
-    engine = new pm::coll::WindowEngine(*composite, ended);
+    engine = new pm::coll::WindowEngine(*composite);
+    for (Way each : {Way::best, Way::message, Way::put})
+        if (std::string_view(text) == names[static_cast<int>(each)]) {
+            way = each;
+            return PM_OK;
+        }
+    return pm::failed({pm::Status::invalid, std::string("unknown value \"") + text +
+                                                "\" of MPIR_CVAR_CH4_COMPOSITE_NOTIFY; known are auto, message, put"});
+}
+
+int pm_window_wants_put(size_t size, int by_itself)
+{
+    constexpr std::size_t long_write = 64 * 1024;
+    return way == Way::put || (way == Way::best && by_itself != 0 && size > long_write);
 }
 
 void pm_windows_close(void)
@@ -128,9 +147,9 @@ int pm_window_load(pm_window *window, int target, uint64_t offset, void *data, s
     return engine->load(window, target, offset, data, size, notification);
 }
 
-int pm_window_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after, void *cookie)
+int pm_window_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after)
 {
-    return engine->put(window, target, offset, data, size, *after, cookie);
+    return engine->put(window, target, offset, data, size, *after);
 }
 
 int pm_window_get(pm_window *window, int target, uint64_t offset, void *data, size_t size, int notification)

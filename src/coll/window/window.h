@@ -20,7 +20,8 @@ extern "C" {
 #define PM_NOTIFICATIONS 1024
 #define PM_COUNTERS 256
 
-void pm_windows_open(void (*ended)(void *cookie));
+/* `way` is auto, message or put: see pm_window_wants_put(). PM_FAILED: it has no meaning. */
+int pm_windows_open(const char *way);
 void pm_windows_close(void);
 
 typedef struct pm_window pm_window;
@@ -62,9 +63,11 @@ int pm_window_holds(const pm_window *window, int target, uint64_t offset, uint64
 /* 1 when that was all by stores. Needs no lock. */
 int pm_window_store(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after);
 int pm_window_load(pm_window *window, int target, uint64_t offset, void *data, size_t size, int notification); /* -1: none */
-/* By messages: PM_OK or PM_FAILED. `data` must stay until a sync that was started later has ended; or until ended(cookie), if
- * the cookie is not NULL. */
-int pm_window_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after, void *cookie);
+/* 1 when such a write should be put, where a device can, and be counted in pm_window_counts(). `by_itself`: the device needs
+ * nothing of the target's processor for it. */
+int pm_window_wants_put(size_t size, int by_itself);
+/* By messages: PM_OK or PM_FAILED. `data` must stay until a sync that was started later has ended. */
+int pm_window_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after);
 int pm_window_get(pm_window *window, int target, uint64_t offset, void *data, size_t size, int notification);
 /* Done by `source`: from its part of the window to that of `target`. */
 int pm_window_copy(pm_window *window, int source, uint64_t source_offset, int target, uint64_t target_offset, size_t size,

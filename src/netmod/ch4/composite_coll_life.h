@@ -17,7 +17,7 @@ void MPIDI_COMPOSITE_mcast_finalize(void);
 /* For coll/ch4/composite_fuzzy.c and composite_notify.c. */
 void MPIDI_COMPOSITE_fuzzy_init(void);
 void MPIDI_COMPOSITE_fuzzy_finalize(void);
-void MPIDI_COMPOSITE_notify_init(void);
+int MPIDI_COMPOSITE_notify_init(void);          /* PM_OK or PM_FAILED */
 void MPIDI_COMPOSITE_notify_finalize(void);
 
 #endif

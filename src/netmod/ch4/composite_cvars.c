@@ -236,16 +236,16 @@ cvars:
         The largest part of a multicast that is passed on by itself, in bytes, when it goes to other hosts. On one host it is
         260 KB.
 
-    - name        : MPIR_CVAR_CH4_COMPOSITE_NOTIFY_LIMIT
+    - name        : MPIR_CVAR_CH4_COMPOSITE_NOTIFY
       category    : CH4_COMPOSITE
-      type        : int
-      default     : 65536
+      type        : string
+      default     : auto
       class       : none
       verbosity   : MPI_T_VERBOSITY_USER_BASIC
-      scope       : MPI_T_SCOPE_LOCAL
+      scope       : MPI_T_SCOPE_ALL_EQ
       description : >-
-        The largest write, in bytes, that goes over UCX together with its notification, in one message. Larger ones are put into
-        the target's memory, and a count behind them, which a NIC does without the target's processor. -1: none are.
+        How a write and its notification travel over UCX. message: in one message. put: the write is put into the target's
+        memory, and a count behind it. auto: put when it is long and a NIC does it without the target's processor.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_FANOUT
       category    : CH4_COMPOSITE

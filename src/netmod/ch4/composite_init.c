@@ -48,9 +48,8 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
      * coll/reduce on test/coc/figure-3); MPICH's general one does not. */
     if (getenv("MPIR_CVAR_REDUCE_DEVICE_COLLECTIVE") == NULL)
         MPIR_CVAR_REDUCE_DEVICE_COLLECTIVE = 0;
-    without_device = pm_open(&setup) != PM_OK || MPIDI_COMPOSITE_mcast_init() != PM_OK;
+    without_device = pm_open(&setup) != PM_OK || MPIDI_COMPOSITE_mcast_init() != PM_OK || MPIDI_COMPOSITE_notify_init() != PM_OK;
     MPIDI_COMPOSITE_fuzzy_init();
-    MPIDI_COMPOSITE_notify_init();
 
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
     MPIDIG_am_rndv_reg_cb(MPIDI_COMPOSITE_RNDV_PULL, MPIDI_COMPOSITE_pull_matched);

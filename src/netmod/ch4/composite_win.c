@@ -173,6 +173,13 @@ int MPIDI_COMPOSITE_get(void *origin_addr, int origin_count, MPI_Datatype origin
     return start(false, origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, taken);
 }
 
+bool MPIDI_COMPOSITE_writes_by_itself(MPIR_Win * win, int target_rank)
+{
+    const pm_remote *memory = MPIDI_COMPOSITE_WIN(win).shared->windows.targets[target_rank].memory;
+
+    return memory && pm_writes_by_itself(memory);
+}
+
 /* The data, and behind it one more at `count` of the target's counts: a device that can does both without the target. */
 int MPIDI_COMPOSITE_put_and_count(MPIR_Win * win, int target_rank, uint64_t offset, const void *data, size_t size,
                                   uint64_t count, bool * taken)

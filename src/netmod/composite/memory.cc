@@ -133,6 +133,11 @@ int pm_get(pm_remote *remote, uint64_t address, void *data, size_t size)
     return answer(remote, remote->peer->ucx_device->get(&remote->memory, address, data, size), size);
 }
 
+int pm_writes_by_itself(const pm_remote *remote)
+{
+    return remote->peer->kind == DeviceKind::ucx && remote->peer->ucx_device->writes_by_itself();
+}
+
 int pm_add_behind(pm_remote *remote, uint64_t address, uint32_t value)
 {
     if (remote->peer->kind != DeviceKind::ucx || remote->peer->ucx != remote->memory.peer)
@@ -176,6 +181,10 @@ int pm_put(pm_remote *, uint64_t, const void *, size_t)
 int pm_get(pm_remote *, uint64_t, void *, size_t)
 {
     return PM_QUEUED;
+}
+int pm_writes_by_itself(const pm_remote *)
+{
+    return 0;
 }
 int pm_add_behind(pm_remote *, uint64_t, uint32_t)
 {

@@ -30,6 +30,8 @@ void pm_close_remote(pm_remote *remote);
 int pm_put(pm_remote *remote, uint64_t address, const void *data, size_t size);
 int pm_get(pm_remote *remote, uint64_t address, void *data, size_t size);
 
+int pm_writes_by_itself(const pm_remote *remote);        /* without the peer's processor */
+
 /* Adds to 4 bytes, atomically for all who do it this way; whoever sees that sees what was put before. As pm_put(). */
 int pm_add_behind(pm_remote *remote, uint64_t address, uint32_t value);
 

@@ -40,6 +40,13 @@ std::vector<Resource> find_resources()
     ucp_config_release(config);
     if (status != UCS_OK)
         return {};
+    std::vector<Resource> found = resources_of(context);
+    ucp_cleanup(context);
+    return found;
+}
+
+std::vector<Resource> resources_of(ucp_context_h context)
+{
     char *words = nullptr;
     std::size_t size = 0;
     std::vector<Resource> found;
@@ -49,8 +56,12 @@ std::vector<Resource> find_resources()
         found = read_resources({words, size});
         std::free(words);
     }
-    ucp_cleanup(context);
     return found;
+}
+
+bool writes_by_itself(const Resource &resource)
+{
+    return resource.network && (resource.transport.starts_with("rc") || resource.transport.starts_with("dc"));
 }
 
 std::string version()

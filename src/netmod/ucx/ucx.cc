@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/time.h"
 #include "netmod/ucx/operation.h"
+#include "netmod/ucx/resources.h"
 #include "netmod/ucx/words.h"
 
 namespace pm::ucx {
@@ -112,6 +113,8 @@ Error Ucx::open(const Settings &settings)
     ucp_config_release(config);
     if (status != UCS_OK)
         return error_of("opening UCX (UCX_TLS and UCX_NET_DEVICES say what it may use)", status);
+
+    writes_by_itself_ = std::ranges::any_of(resources_of(context_), ucx::writes_by_itself);
 
     ucp_worker_params_t worker{};
     worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;

@@ -98,6 +98,8 @@ class Ucx {
     // Adds to 4 bytes at once, for all who add over this device; behind everything that was put to that peer before.
     Status add_behind(RemoteMemory *at, std::uint64_t address, std::uint32_t value);
     bool finished();
+    // A put needs nothing of the target's processor, and nothing wakes it.
+    bool writes_by_itself() const { return writes_by_itself_; }
     void release(RemoteMemory *memory);
 
     bool arm();
@@ -163,6 +165,7 @@ class Ucx {
     Sink sink_;
     ucp_context_h context_ = nullptr;
     ucp_worker_h worker_ = nullptr;
+    bool writes_by_itself_ = false;
     int descriptor_ = -1;
     std::uint64_t process_ = 0;  // our number in cards and greetings
     std::vector<std::byte> address_;
