@@ -3,30 +3,33 @@
 //
 //     cshift [entry|reclaim|none] ... [--sizes N,...] [--time SECONDS]
 //
-// A shift writes into the new array of the neighbours, by MPIX_Put_notify. Storage is a pool of blocks in one window. All ranks make
-// and drop arrays in the same order, so a new array is the same block everywhere, and a rank knows where to write without asking. But
-// is the neighbour done with the array that had the block before? Three ways to know:
+// A shift writes into the new array of the neighbours, by MPIX_Put_notify. Storage is a pool of blocks in one window. All ranks
+// make and drop arrays in the same order, so a new array is the same block everywhere, and a rank knows where to write without
+// asking. But is the neighbour done with the array that had the block before? Three ways to know:
 //
-//   entry     A barrier at the beginning of every shift: nobody has an older array any more that is dead here. A block is used again
-//             at once.
+//   entry     A barrier at the beginning of every shift: what was dropped here before it has been dropped everywhere. A block is
+//             used again at once.
 //   reclaim   No barrier there. When arrays die, a fuzzy barrier is started for them, and nobody waits: only when there is no block
 //             left does a rank look at the oldest of these barriers. If its flag is 1 the arrays are dead everywhere.
 //   none      No barrier at all: what the others are measured against. This is safe only for a chain of shifts by one row on a ring
 //             of P ranks. Who has ended shift k had data from a rank that had ended shift k-1, and so on around the ring: its
 //             neighbour, into whose memory it writes, has ended shift k-(P-1) at least. The pool has more than P+1 blocks and they
-//             are used in turn, so a block that is written to has been dead at the neighbour for a while.
+//             are used in turn, so a block that is written to has been dead at the neighbour for a while. For the same reason the
+//             neighbour has long had what was written to it out of a block.
 //
 // Whose data has come? Notifications are numbered by the block that was written to. A block has a new array only when all have
 // dropped the old one, and so have taken its notifications: those of two shifts never meet. (A flag that changes its sense with
 // every shift would not do without barriers: a rank that is a shift ahead changes it back before its neighbour has looked.)
 //
-// Blocks are taken from the pool in turn, in all three ways, so that they have the same memory in their caches, and from the
-// oldest barrier first, one at a time, when no block is left: never "what is free already", which is not the same on all ranks.
-// Small arrays share a barrier when they die: to start one takes as long as to copy some kilobytes, and the more so the more ranks
-// there are.
+// When no block is left, those of the oldest barrier come back, all of them and no others: never "what is free already", which is
+// not the same on all ranks. Small arrays share a barrier when they die: to start one takes as long as to copy some kilobytes on
+// one host, some hundred between hosts, and the longer the more ranks there are. But arrays that wait for it are memory that is
+// not in the cache when it is used again. Here all three ways take the blocks of the pool in turn, so that they differ in nothing
+// but their barriers; a library with `entry` could do with two blocks, and for large arrays on one host that is worth more than a
+// barrier costs.
 //
-// A chain of shifts by one row is measured, in batches, the ways in turn; the median counts. Every batch is checked bit for bit, and
-// before that shifts by other numbers of rows, with several arrays alive. Exit status 1 if anything is wrong.
+// A chain of shifts by one row is measured, in batches, the ways in turn; the median counts. Every batch is checked bit for bit,
+// and before that shifts by other numbers of rows, with several arrays alive. Exit status 1 if anything is wrong.
 //
 // Compile: mpicxx -O2 -o cshift cshift.cc
 
@@ -49,9 +52,9 @@
 
 namespace {
 
-constexpr std::size_t bytes_of_a_barrier = 4 << 20;  // for each rank: of dead arrays, on every rank, that share a barrier
+constexpr std::size_t bytes_of_a_barrier = 2 << 20;  // for each rank: of dead arrays, on every rank, that share a barrier
 constexpr int most_arrays_of_a_barrier = 64;
-constexpr int blocks_to_spare = 6;  // for arrays that live, and some for ranks that are ahead
+constexpr int blocks_to_spare = 4;  // for arrays that live
 constexpr int most_ranks = MPIX_MAX_NOTIFICATIONS - most_arrays_of_a_barrier - blocks_to_spare;
 
 enum class Mode { entry, reclaim, none };
@@ -384,8 +387,8 @@ long measure(const Layout &layout, const std::vector<Mode> &modes, double budget
             times[turn].push_back(batch(pool, modes[turn], shifts[turn], &wrong) / static_cast<double>(shifts[turn]));
         }
     for (std::size_t i = 0; i < modes.size() && layout.rank == 0; ++i) {
-        std::printf("cshift: %s, %d x %d points, %d ranks, %.4f us\n", mode_names[static_cast<std::size_t>(modes[i])], layout.n, layout.n,
-                    layout.ranks, median(times[i]) * 1e6);
+        std::printf("cshift: %s, %d x %d points, %d rank%s, %.4f us\n", mode_names[static_cast<std::size_t>(modes[i])], layout.n,
+                    layout.n, layout.ranks, layout.ranks > 1 ? "s" : "", median(times[i]) * 1e6);
         std::fflush(stdout);
     }
     return wrong;

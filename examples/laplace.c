@@ -11,10 +11,10 @@
  *
  * There is no barrier between the iterations. A block has two grids, each with ghost rows of its own, and iteration k reads grid
  * k mod 2 and writes the other one. A neighbour writes into the ghost rows of grid k mod 2 for iteration k, and again for
- * iteration k+2. Before that it has ended iteration k+1, for which it needed our rows, and these we wrote when we had
- * ended iteration k: nobody reads those ghost rows any more. For the same reason a neighbour is one iteration ahead at most, and two
- * numbers for the notifications of each neighbour tell which iteration they are of. Our own rows may be overwritten when they have
- * left: a flag (MPIX_Win_sync_flag) says so, which is 1 long before we look at it.
+ * iteration k+2. Before that it has ended iteration k+1, for which it needed our rows, and these we wrote when we had ended
+ * iteration k: nobody reads those ghost rows any more. For the same reason a neighbour is one iteration ahead at most, and two
+ * numbers for the notifications of each neighbour tell which iteration they are of. Our own rows may be overwritten when they
+ * have left: a flag (MPIX_Win_sync_flag) says so, which is 1 long before we look at it.
  *
  * The grid at the end is the same for both ways, bit for bit, and that of a serial computation. Exit status 1 if it is not. Each
  * way is timed 5 times, the median counts.
@@ -180,7 +180,8 @@ static double median(double *times)
 
 static void print(const char *name, int ranks, double seconds, int iterations)
 {
-    printf("laplace: %s, %d x %d points, %d rank%s, %.4f us\n", name, N, N, ranks, ranks > 1 ? "s" : "", seconds / iterations * 1e6);
+    printf("laplace: %s, %d x %d points, %d rank%s, %.4f us\n", name, N, N, ranks, ranks > 1 ? "s" : "",
+           seconds / iterations * 1e6);
     fflush(stdout);
 }
 

@@ -155,7 +155,7 @@ def _fuzzy_section(program, title, note):
                    baseline=("barrier", lambda key: (key[0], "barrier", *key[2:])))
 
 
-CSHIFT_MODES = {"entry": "barrier before each shift", "reclaim": "barrier when storage is reclaimed", "none": "no barrier"}
+CSHIFT_MODES = {"entry": "barrier before each shift", "reclaim": "barrier at the end of an array", "none": "no barrier"}
 LAPLACE_WAYS = {"serial": "one rank alone", "exchange": "exchange, then compute", "overlap": "compute the inside meanwhile"}
 
 
@@ -168,8 +168,8 @@ def _cshift_section(program, title, note):
         return (key[0], key[1].replace(_metric_and_device(key)[0], "none"), *key[2:])
 
     return Section(title, program, lambda key: True, label, "Time of a shift by one row in `examples/cshift.cc`, of the slowest rank, "
-                   "with the barrier at the beginning of every shift, where an array's storage is given back and nobody waits for "
-                   f"it, and left out. `/none`: against this last one, in the same job.{note}",
+                   "with a barrier at the beginning of every shift, at the end of an array's life where nobody waits for it, and "
+                   f"without any. `/none`: against this last one, in the same job.{note}",
                    lambda key: (_metric_and_device(key)[1], key[3], key[2], list(CSHIFT_MODES).index(_metric_and_device(key)[0])),
                    baseline=("none", none), columns=_no_ratios)
 

@@ -420,6 +420,14 @@ static void mistakes(void)
     expect_class(MPIX_Put_flag(&value, 1, MPI_INT, target, 0, 1, MPI_INT, win, bytes, 1), MPI_ERR_RMA_RANGE, "a flag beyond the window");
     expect_class(MPIX_Put_flag(&value, 1, MPI_INT, target, 0, 1, MPI_INT, win, 2, 1), MPI_ERR_DISP, "a flag between words");
     expect_class(MPIX_Write1(target, bytes, 1, win), MPI_ERR_RMA_RANGE, "a word beyond the window");
+    MPI_Win wide;
+    MPI_Win_create(window.memory + 1, 64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &wide);
+    MPI_Win_set_errhandler(wide, MPI_ERRORS_RETURN);
+    MPI_Win_lock_all(0, wide);
+    expect_class(MPIX_Write1(target, (MPI_Aint) 1 << 61, 1, wide), MPI_ERR_RMA_RANGE, "a displacement beyond all memory");
+    expect_class(MPIX_Write1(target, 0, 1, wide), MPI_ERR_DISP, "a flag between words, in a window that begins there");
+    MPI_Win_unlock_all(wide);
+    MPI_Win_free(&wide);
     expect_class(MPIX_Put_notify(&value, 1, MPI_INT, target, 0, 2, MPI_INT, win, 0), MPI_ERR_SIZE, "different sizes");
     expect_class(MPIX_Put_notify(&value, 1, MPI_INT, ranks, 0, 1, MPI_INT, win, 0), MPI_ERR_RANK, "no such rank");
     expect_class(MPIX_Put_notify(&value, -1, MPI_INT, target, 0, 1, MPI_INT, win, 0), MPI_ERR_COUNT, "a negative count");
@@ -444,6 +452,55 @@ static void mistakes(void)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     MPI_Type_free(&column);
     close_window(&window, ALLOCATED);
+}
+
+/* A window outlives the communicator it was made from, whose number another one gets. */
+static void outliving(void)
+{
+    MPI_Win wins[2];
+    int *memories[2], next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm copy;
+        MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+        MPI_Win_allocate(sizeof(int), 1, MPI_INFO_NULL, copy, &memories[i], &wins[i]);
+        MPI_Comm_free(&copy);
+        MPI_Win_lock_all(0, wins[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        int value = rank * 2 + i;
+        MPIX_Put_notify(&value, 1, MPI_INT, next, 0, 1, MPI_INT, wins[i], i);
+        MPIX_Win_wait_notify(wins[i], i);
+        EXPECT(*memories[i] == before * 2 + i, "window %d has %d", i, *memories[i]);
+        MPI_Win_flush_all(wins[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        MPI_Win_unlock_all(wins[i]);
+        MPI_Win_free(&wins[i]);
+    }
+}
+
+/* Columns with long runs over UCX: the last run must not overtake the others. */
+static void long_runs(void)
+{
+    enum { runs = 4, run = 80000 };
+    static char data[2 * runs * run], expected[2 * runs * run];
+    int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+    MPI_Datatype spread;
+    MPI_Type_vector(runs, run, 2 * run, MPI_BYTE, &spread);
+    MPI_Type_commit(&spread);
+    struct window window = open_window(ALLOCATED);
+    for (int i = 0; i < 30; i++) {
+        fill(data, sizeof data, (uint64_t) (rank * 1000 + i));
+        fill(expected, sizeof expected, (uint64_t) (before * 1000 + i));
+        MPIX_Put_notify(data, 1, spread, next, 0, 1, spread, window.win, 3);
+        MPIX_Win_wait_notify(window.win, 3);
+        for (int j = 0; j < runs; j++)
+            EXPECT(memcmp(window.memory + 2 * j * run, expected + 2 * j * run, run) == 0, "round %d: run %d is not there", i, j);
+        MPI_Win_flush(next, window.win);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    close_window(&window, ALLOCATED);
+    MPI_Type_free(&spread);
 }
 
 /* More windows than there is room for in shared memory; their numbers are used again. */
@@ -538,6 +595,8 @@ int main(int argc, char **argv)
         { "broadcasts", broadcasts, 2, 0 },
         { "rendezvous", rendezvous, 1, 0 },
         { "mistakes", mistakes, 1, 0 },
+        { "outliving", outliving, 1, 0 },
+        { "long_runs", long_runs, 1, 0 },
         { "many_windows", many_windows, 1, 0 },
         { "threads", threads, 2, 1 },
         { "computing", computing, 1, 1 },

@@ -287,6 +287,44 @@ TEST_P(WindowEngines, ACopyBetweenOthersIsPartOfASync)
     }
 }
 
+TEST(WindowEngine, ASyncForSomebodyElseSaysNothingOfWhatIsForwardedForUs)
+{
+    for (unsigned seed = 1; seed <= 200; ++seed) {
+        Job job(4, false, seed);
+        std::memset(job.memory(1), 8, 1000);
+        std::memset(job.memory(2), 9, 1000);
+        volatile int first = 7, second = 7;
+        job.engine(1).copy(job.window(1), 2, 0, 3, 100, 1000, {PM_AFTER_NOTHING, 0, 0, 0});
+        job.engine(0).copy(job.window(0), 1, 0, 2, 2000, 1000, {PM_AFTER_NOTHING, 0, 0, 0});
+        job.engine(0).sync(job.window(0), &first);
+        for (unsigned i = job.random(8); i > 0; --i)
+            job.deliver_one();
+        job.engine(1).sync(job.window(1), &second);
+        while (first == 0 || second == 0) {
+            ASSERT_TRUE(job.deliver_one());
+            if (first == 1) {
+                ASSERT_EQ(job.memory(2)[2999], std::byte{8});
+            }
+            if (second == 1) {
+                ASSERT_EQ(job.memory(3)[1099], std::byte{9});
+            }
+        }
+        job.deliver_all();
+    }
+}
+
+TEST(WindowEngine, ASyncThatIsForgottenSetsNoFlag)
+{
+    Job job(2);
+    const int data = 1;
+    volatile int flag = 7;
+    job.put(0, 1, 0, &data, sizeof data, {PM_AFTER_NOTHING, 0, 0, 0});
+    job.engine(0).sync(job.window(0), &flag);
+    job.engine(0).forget(job.window(0), &flag);
+    job.deliver_all();
+    EXPECT_EQ(flag, 0);
+}
+
 TEST_P(WindowEngines, ABroadcastCanBeDiscarded)
 {
     Job job(3, GetParam());

@@ -4,19 +4,16 @@
 #include "composite_coll_life.h"
 #include "coll/barrier/barrier.h"
 
-/* A barrier in flight holds its communicator; one that ends with a request is known by that, marked by the lowest bit. */
+/* A barrier in flight holds its communicator; one that ends with a request is known by that, marked by the lowest bit, and the
+ * request holds it. */
 static void ended(void *cookie)
 {
     uintptr_t word = (uintptr_t) cookie;
-    MPIR_Comm *comm = cookie;
 
-    if (word & 1) {
-        MPIR_Request *request = (MPIR_Request *) (word - 1);
-        comm = request->comm;
-        MPIR_Comm_add_ref(comm);
-        MPID_Request_complete(request);
-    }
-    MPIR_Comm_release(comm);
+    if (word & 1)
+        MPID_Request_complete((MPIR_Request *) (word - 1));
+    else
+        MPIR_Comm_release((MPIR_Comm *) cookie);
 }
 
 void MPIDI_COMPOSITE_fuzzy_init(void)
@@ -32,6 +29,18 @@ void MPIDI_COMPOSITE_fuzzy_finalize(void)
 static int load(const volatile int *flag)
 {
     return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
+int MPIDI_COMPOSITE_wait_for_flag(const volatile int *flag)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    while (mpi_errno == MPI_SUCCESS && !load(flag)) {
+        mpi_errno = MPID_Progress_test(NULL);
+        if (!load(flag))
+            MPIDI_COMPOSITE_WAIT_MESSAGE();
+    }
+    return mpi_errno;
 }
 
 int MPIR_Barrier_start_impl(MPIR_Comm * comm, volatile int *flag)
@@ -107,10 +116,5 @@ int MPIR_Barrier_wait_impl(MPIR_Comm * comm, volatile int *flag)
     if (load(flag))
         return MPI_SUCCESS;
     mpi_errno = check_started(comm, flag);
-    while (mpi_errno == MPI_SUCCESS && !load(flag)) {
-        mpi_errno = MPID_Progress_test(NULL);
-        if (!load(flag))
-            MPIDI_COMPOSITE_WAIT_MESSAGE();
-    }
-    return mpi_errno;
+    return mpi_errno ? mpi_errno : MPIDI_COMPOSITE_wait_for_flag(flag);
 }

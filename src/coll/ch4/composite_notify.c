@@ -52,7 +52,7 @@ int MPIDI_COMPOSITE_notify_open(MPIR_Win * win)
     MPIDI_COMPOSITE_WIN(win).notify = NULL;
     MPIR_ERR_CHKANDJUMP(all == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
     memset(&setup, 0, sizeof setup);
-    setup.id = MPIDIG_WIN(win, win_id);
+    setup.id = comm->context_id;        /* the window's own: nobody else has it while the window is */
     setup.size = comm->local_size;
     setup.rank = comm->rank;
     setup.base = dynamic ? NULL : win->base;
@@ -89,23 +89,6 @@ void MPIDI_COMPOSITE_notify_close(MPIR_Win * win)
     MPIDI_COMPOSITE_WIN(win).notify = NULL;
 }
 
-static int load(const volatile int *flag)
-{
-    return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
-}
-
-static int wait_for_flag(const volatile int *flag)
-{
-    int mpi_errno = MPI_SUCCESS;
-
-    while (mpi_errno == MPI_SUCCESS && !load(flag)) {
-        mpi_errno = MPID_Progress_test(NULL);
-        if (!load(flag))
-            MPIDI_COMPOSITE_WAIT_MESSAGE();
-    }
-    return mpi_errno;
-}
-
 static int start_sync(MPIR_Win * win, volatile int *flag)
 {
     int started;
@@ -121,11 +104,22 @@ int MPIDI_COMPOSITE_notify_complete(MPIR_Win * win)
 {
     int mpi_errno;
     volatile int done = 0;
+    bool clean;
 
-    if (pm_window_is_clean(MPIDI_COMPOSITE_WIN(win).notify))
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    clean = pm_window_is_clean(MPIDI_COMPOSITE_WIN(win).notify);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    if (clean)
         return MPI_SUCCESS;
     mpi_errno = start_sync(win, &done);
-    return mpi_errno ? mpi_errno : wait_for_flag(&done);
+    if (mpi_errno == MPI_SUCCESS)
+        mpi_errno = MPIDI_COMPOSITE_wait_for_flag(&done);
+    if (mpi_errno) {
+        MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+        pm_window_forget(MPIDI_COMPOSITE_WIN(win).notify, &done);
+        MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    }
+    return mpi_errno;
 }
 
 /* --- writing and reading -------------------------------------------------------------------------------------------------- */
@@ -185,8 +179,8 @@ static int put_and_count(MPIR_Win * win, int target, uint64_t offset, const void
     return MPIDI_COMPOSITE_put_and_count(win, target, offset, data, size, count, taken);
 }
 
-/* One run. The last one tells the target. */
-static int move(enum direction direction, MPIR_Win * win, int target, uint64_t offset, void *data, size_t size,
+/* One run: the whole operation, or a part; then the last one tells the target, and must not overtake those before. */
+static int move(enum direction direction, MPIR_Win * win, int target, uint64_t offset, void *data, size_t size, bool whole,
                 const pm_after * after)
 {
     int mpi_errno = MPI_SUCCESS, moved;
@@ -195,7 +189,7 @@ static int move(enum direction direction, MPIR_Win * win, int target, uint64_t o
     bool done = direction == THERE ? pm_window_store(window, target, offset, data, size, after) :
         pm_window_load(window, target, offset, data, size, notification);
 
-    if (!done && direction == THERE) {
+    if (!done && direction == THERE && whole) {
         mpi_errno = put_and_count(win, target, offset, data, size, after, &done);
         MPIR_ERR_CHECK(mpi_errno);
     }
@@ -236,7 +230,7 @@ static int move_layouts(enum direction direction, MPIR_Win * win, int target, ui
         const struct iovec *from = &origin->runs[i], *to = &there->runs[j];
         size_t size = MPL_MIN(from->iov_len - mine, to->iov_len - its);
         bool last = done + size == origin->size;
-        mpi_errno = move(direction, win, target, base + (uintptr_t) to->iov_base + its, (char *) from->iov_base + mine, size,
+        mpi_errno = move(direction, win, target, base + (uintptr_t) to->iov_base + its, (char *) from->iov_base + mine, size, false,
                          last ? after : &nothing);
         if (last)
             break;
@@ -273,7 +267,7 @@ static int transfer(enum direction direction, const void *origin_addr, int origi
     if (after->kind == PM_AFTER_FLAG) {
         mpi_errno = check_inside(window, target_rank, after->offset, sizeof(int));
         MPIR_ERR_CHECK(mpi_errno);
-        MPIR_ERR_CHKANDJUMP(after->offset % sizeof(int) != 0, mpi_errno, MPI_ERR_DISP, "**rma_flag");
+        MPIR_ERR_CHKANDJUMP(!pm_window_is_aligned(window, target_rank, after->offset), mpi_errno, MPI_ERR_DISP, "**rma_flag");
     }
     mpi_errno = make_layout(origin_addr, origin_count, origin_datatype, &origin);
     MPIR_ERR_CHECK(mpi_errno);
@@ -284,7 +278,7 @@ static int transfer(enum direction direction, const void *origin_addr, int origi
         base += (uintptr_t) there.one.iov_base;
         mpi_errno = check_inside(window, target_rank, base, there.size);
         if (likely(mpi_errno == MPI_SUCCESS))
-            mpi_errno = move(direction, win, target_rank, base, origin.runs->iov_base, origin.size, after);
+            mpi_errno = move(direction, win, target_rank, base, origin.runs->iov_base, origin.size, true, after);
     } else {
         mpi_errno = move_layouts(direction, win, target_rank, base, &origin, &there, after);
     }
@@ -372,8 +366,6 @@ int MPIR_Win_copy_impl(int source_rank, MPI_Aint source_disp, int target_rank, M
     uint64_t from, to;
     struct iovec run;
 
-    if (source_rank == MPI_PROC_NULL || target_rank == MPI_PROC_NULL)
-        return MPI_SUCCESS;
     mpi_errno = one_run(NULL, count, datatype, &run);
     MPIR_ERR_CHECK(mpi_errno);
     MPIDIG_RMA_OP_CHECK_SYNC(source_rank, win);
@@ -412,13 +404,13 @@ int MPIR_Win_bcast_impl(const void *origin_addr, int count, MPI_Datatype datatyp
         MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = check_inside(window, rank, flag, sizeof(int));
         MPIR_ERR_CHECK(mpi_errno);
-        MPIR_ERR_CHKANDJUMP(flag % sizeof(int) != 0, mpi_errno, MPI_ERR_DISP, "**rma_flag");
+        MPIR_ERR_CHKANDJUMP(!pm_window_is_aligned(window, rank, flag), mpi_errno, MPI_ERR_DISP, "**rma_flag");
     }
     for (int i = 0; i < ranks && mpi_errno == MPI_SUCCESS; i++) {
         int rank = (win->comm_ptr->rank + i) % ranks;
         pm_after after = { PM_AFTER_FLAG, value, flag_offset(win, rank, flag_disp), 1 };
         mpi_errno = move(THERE, win, rank, pm_window_offset(window, rank, target_disp) + (uintptr_t) there.iov_base,
-                         run.iov_base, run.iov_len, &after);
+                         run.iov_base, run.iov_len, true, &after);
     }
 
   fn_fail:
@@ -461,10 +453,6 @@ int MPIR_Win_accept_impl(int source_rank, int key, MPI_Aint target_disp, int cou
     uint64_t offset;
     struct iovec run;
 
-    if (source_rank == MPI_PROC_NULL) {
-        *flag = 1;
-        return MPI_SUCCESS;
-    }
     mpi_errno = one_run(NULL, count, datatype, &run);
     MPIR_ERR_CHECK(mpi_errno);
     offset = pm_window_offset(window, rank, target_disp) + (uintptr_t) run.iov_base;
@@ -484,7 +472,7 @@ int MPIR_Win_sync_flag_impl(MPIR_Win * win, volatile int *flag)
 {
     int mpi_errno = MPI_SUCCESS;
 
-    /* What was put the ordinary way is completed by waiting: for that nobody sets a flag. */
+    /* What a device put is completed by waiting: for that nobody sets a flag. */
     mpi_errno = MPIDI_COMPOSITE_WIN(win).shared ? MPIDI_COMPOSITE_complete_one_sided(win) : MPI_SUCCESS;
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = start_sync(win, flag);

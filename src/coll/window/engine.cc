@@ -28,6 +28,7 @@ struct Card {
     std::uint64_t board;
     std::uint64_t bytes;
     std::uint64_t unit;
+    std::uint64_t base;
 };
 static_assert(sizeof(Card) == PM_WINDOW_CARD);
 
@@ -114,7 +115,7 @@ pm_window *WindowEngine::open(const pm_window_setup &setup, void *card)
     window->setup = setup;
     window->targets.resize(static_cast<std::size_t>(setup.size));
     window->board = transport_.make_board();
-    Card mine{reinterpret_cast<std::uint64_t>(window->board), setup.bytes, setup.unit};
+    Card mine{reinterpret_cast<std::uint64_t>(window->board), setup.bytes, setup.unit, reinterpret_cast<std::uint64_t>(setup.base)};
     std::memcpy(card, &mine, sizeof mine);
     if (window->board == nullptr) {
         window->own_board = std::make_unique<WindowBoard>();
@@ -137,6 +138,7 @@ void WindowEngine::meet(pm_window *window, int rank, const void *card)
     pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
     target.bytes = its.bytes;
     target.unit = its.unit;
+    target.base = its.base;
     if (rank == window->setup.rank) {
         target.memory = static_cast<std::byte *>(window->setup.base);
         target.board = window->board;
@@ -368,7 +370,9 @@ void WindowEngine::finish(const WindowMessage &message)
             break;
         case WindowMessage::Kind::synced: {
             pm_window::Target &target = window->targets[static_cast<std::size_t>(message.from)];
-            target.known = std::max(target.known, message.place);
+            target.arrived = std::max(target.arrived, message.place);
+            if (message.forwarded)
+                target.known = std::max(target.known, message.place);
             if (target.known == target.issued)
                 std::erase(window->unknown, message.from);
             settle(window);
@@ -433,6 +437,11 @@ int WindowEngine::sync(pm_window *window, volatile int *flag)
     return PM_OK;
 }
 
+void WindowEngine::forget(pm_window *window, const volatile int *flag)
+{
+    std::erase_if(window->syncs, [&](const Sync &sync) { return sync.flag == flag; });
+}
+
 // Messages of one rank come in order: all before this one have happened. But what we have forwarded may be under way; for that the
 // targets are asked in turn, for nothing further.
 void WindowEngine::on_sync(pm_window *window, const WindowMessage &message)
@@ -440,23 +449,24 @@ void WindowEngine::on_sync(pm_window *window, const WindowMessage &message)
     Sync sync{{}, nullptr, message.from, message.place};
     for (int rank : window->unknown) {
         const pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
-        if (!message.forwarded || target.forwarded <= target.known)
+        if (!message.forwarded || target.forwarded <= target.arrived)
             continue;
         // Not remembered as asked: one that we ask for ourselves asks for more.
         sync.missing.emplace_back(rank, target.forwarded);
         send(window, rank, sync_of(target.forwarded, false), nullptr, 0, nullptr);
     }
     if (sync.missing.empty())
-        answer(window, message.from, message.place);
+        answer(window, message.from, message.place, message.forwarded);
     else
         window->syncs.push_back(std::move(sync));
 }
 
-void WindowEngine::answer(pm_window *window, int rank, std::uint64_t number)
+void WindowEngine::answer(pm_window *window, int rank, std::uint64_t number, bool forwarded)
 {
     WindowMessage message;
     message.kind = WindowMessage::Kind::synced;
     message.place = number;
+    message.forwarded = forwarded;
     send(window, rank, message, nullptr, 0, nullptr);
 }
 
@@ -464,7 +474,8 @@ void WindowEngine::settle(pm_window *window)
 {
     for (std::size_t i = 0; i < window->syncs.size();) {
         std::erase_if(window->syncs[i].missing, [&](const auto &each) {
-            return window->targets[static_cast<std::size_t>(each.first)].known >= each.second;
+            const pm_window::Target &target = window->targets[static_cast<std::size_t>(each.first)];
+            return (window->syncs[i].flag != nullptr ? target.known : target.arrived) >= each.second;
         });
         if (!window->syncs[i].missing.empty()) {
             ++i;
@@ -475,7 +486,7 @@ void WindowEngine::settle(pm_window *window)
         if (done.flag != nullptr)
             set(done.flag, 1);
         else
-            answer(window, done.asked_by, done.number);
+            answer(window, done.asked_by, done.number, true);
     }
 }
 

@@ -49,7 +49,7 @@ struct WindowMessage {
         reply,   // they are the data
         copy,    // `size` bytes from `offset` go to `target`, at `target_offset`
         sync,    // tell me when all you had from me has happened: my number `place`
-        synced,  // it has
+        synced,  // it has; `forwarded` as in the question
         accept,  // under the key `value` there are `size` bytes of room at `target_offset` of mine; my number `place`
         keyed,   // the data is for the accept with number `place`
     };
@@ -97,6 +97,7 @@ class WindowEngine {
     int copy(pm_window *window, int source, std::uint64_t source_offset, int target, std::uint64_t target_offset, std::size_t size,
              const pm_after &after);
     int sync(pm_window *window, volatile int *flag);
+    void forget(pm_window *window, const volatile int *flag);
 
     bool arm(pm_window *window, int counter, int arrivals, volatile int *flag);
     bool is_armed(const pm_window *window, int counter) const;
@@ -131,7 +132,7 @@ class WindowEngine {
     void on_get(pm_window *window, const WindowMessage &message);
     void on_sync(pm_window *window, const WindowMessage &message);
     void settle(pm_window *window);
-    void answer(pm_window *window, int rank, std::uint64_t number);
+    void answer(pm_window *window, int rank, std::uint64_t number, bool forwarded);
     int match(pm_window *window, int target, int key);
 
     WindowTransport &transport_;
@@ -142,14 +143,15 @@ class WindowEngine {
 }  // namespace pm::coll
 
 struct pm_window {
-    // What we know of a rank's part, and how far our messages to it have come: issued >= asked >= known.
+    // What we know of a rank's part, and how far our messages to it have come: issued >= asked >= known. `arrived` is known
+    // without what the target has forwarded for us.
     struct Target {
         pm_peer *peer = nullptr;  // nullptr: ourselves
         bool direct = false;      // we see its memory and its board
         std::byte *memory = nullptr;
         pm::coll::WindowBoard *board = nullptr;
-        std::uint64_t bytes = 0, unit = 1;
-        std::uint64_t issued = 0, asked = 0, known = 0;
+        std::uint64_t base = 0, bytes = 0, unit = 1;
+        std::uint64_t issued = 0, asked = 0, known = 0, arrived = 0;
         std::uint64_t forwarded = 0;  // the last one that was somebody else's
     };
     struct Offer {

@@ -128,7 +128,15 @@ void *pm_window_counts(pm_window *window, size_t *size)
 
 uint64_t pm_window_offset(const pm_window *window, int target, int64_t displacement)
 {
-    return window->targets[static_cast<std::size_t>(target)].unit * static_cast<uint64_t>(displacement);
+    uint64_t offset;
+    bool overflow = __builtin_mul_overflow(window->targets[static_cast<std::size_t>(target)].unit, static_cast<uint64_t>(displacement), &offset);
+    constexpr uint64_t beyond = uint64_t{1} << 63;
+    return overflow || offset > beyond ? beyond : offset;
+}
+
+int pm_window_is_aligned(const pm_window *window, int target, uint64_t offset)
+{
+    return (window->targets[static_cast<std::size_t>(target)].base + offset) % alignof(int) == 0;
 }
 
 int pm_window_holds(const pm_window *window, int target, uint64_t offset, uint64_t size)
@@ -166,6 +174,11 @@ int pm_window_copy(pm_window *window, int source, uint64_t source_offset, int ta
 int pm_window_sync(pm_window *window, volatile int *flag)
 {
     return engine->sync(window, flag);
+}
+
+void pm_window_forget(pm_window *window, const volatile int *flag)
+{
+    engine->forget(window, flag);
 }
 
 int pm_window_is_clean(const pm_window *window)

@@ -37,7 +37,7 @@ typedef struct pm_window_setup {
     void *(*memory)(void *context, int rank);   /* where that rank's part is here; NULL when it cannot be seen */
 } pm_window_setup;
 /* What the others need of our part is written into `card`; theirs are given by pm_window_meet() before anything is written. */
-#define PM_WINDOW_CARD 24
+#define PM_WINDOW_CARD 32
 pm_window *pm_window_open(const pm_window_setup *setup, void *card);
 void pm_window_meet(pm_window *window, int rank, const void *card);
 void pm_window_close(pm_window *window);
@@ -56,8 +56,9 @@ typedef struct pm_after {
     int may_be_discarded;       /* when the target has said that it does not want it */
 } pm_after;
 
-/* Where a displacement is in the target's part, and 1 when that has such bytes. */
+/* Where a displacement is in the target's part, beyond its end if it is no place in memory; and 1 when that has such bytes. */
 uint64_t pm_window_offset(const pm_window *window, int target, int64_t displacement);
+int pm_window_is_aligned(const pm_window *window, int target, uint64_t offset);  /* as an int is */
 int pm_window_holds(const pm_window *window, int target, uint64_t offset, uint64_t size);
 
 /* 1 when that was all by stores. Needs no lock. */
@@ -76,6 +77,7 @@ int pm_window_copy(pm_window *window, int source, uint64_t source_offset, int ta
 /* `*flag` is 0 now, and 1 when everything issued before, to all targets, has happened there. */
 int pm_window_sync(pm_window *window, volatile int *flag);
 int pm_window_is_clean(const pm_window *window);        /* there is nothing to wait for */
+void pm_window_forget(pm_window *window, const volatile int *flag);     /* of a sync that nobody waits for any more */
 
 /* 1 when there was one, which is gone now: the notification, or any of a range of them (`*which`). */
 int pm_window_take(pm_window *window, int notification);

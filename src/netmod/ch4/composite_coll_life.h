@@ -17,6 +17,8 @@ void MPIDI_COMPOSITE_mcast_finalize(void);
 /* For coll/ch4/composite_fuzzy.c and composite_notify.c. */
 void MPIDI_COMPOSITE_fuzzy_init(void);
 void MPIDI_COMPOSITE_fuzzy_finalize(void);
+/* Until one of their flags is set: by a message, or by somebody who rings. */
+int MPIDI_COMPOSITE_wait_for_flag(const volatile int *flag);
 int MPIDI_COMPOSITE_notify_init(void);          /* PM_OK or PM_FAILED */
 void MPIDI_COMPOSITE_notify_finalize(void);
 

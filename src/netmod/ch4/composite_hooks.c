@@ -53,8 +53,8 @@ int MPIDI_COMPOSITE_mpi_win_create_dynamic_hook(MPIR_Win * win)
 
 int MPIDI_COMPOSITE_mpi_win_free_hook(MPIR_Win * win)
 {
-    MPIDI_COMPOSITE_notify_close(win);
     MPIDI_COMPOSITE_unshare_window(win);
+    MPIDI_COMPOSITE_notify_close(win);
     return MPI_SUCCESS;
 }
 
@@ -143,6 +143,6 @@ int MPIDI_COMPOSITE_mpi_win_create_dynamic(MPIR_Info * info, MPIR_Comm * comm, M
 
 void MPIDI_COMPOSITE_wait_in_background(void)
 {
-    pm_wait_in_background();
-    MPIDI_COMPOSITE_WAIT_MESSAGE();
+    if (!pm_wait_in_background())
+        MPIDI_COMPOSITE_WAIT_MESSAGE();
 }

@@ -98,7 +98,8 @@ int MPIDI_COMPOSITE_share_counts(MPIR_Win * win, void *counts, size_t size)
 {
     struct MPIDI_COMPOSITE_shared *shared = MPIDI_COMPOSITE_WIN(win).shared;
 
-    return shared ? share_parts(counts, size, 1, win->comm_ptr, &shared->counts) : MPI_SUCCESS;
+    /* What two devices add to one place is not atomic: where there are several, messages do it. */
+    return shared ? share_parts(counts, pm_one_sided_networks() == 1 ? size : 0, 1, win->comm_ptr, &shared->counts) : MPI_SUCCESS;
 }
 
 void MPIDI_COMPOSITE_unshare_window(MPIR_Win * win)
@@ -207,18 +208,20 @@ int MPIDI_COMPOSITE_put_and_count(MPIR_Win * win, int target_rank, uint64_t offs
 int MPIDI_COMPOSITE_complete_one_sided(MPIR_Win * win)
 {
     int mpi_errno = MPI_SUCCESS;
-    bool done = !MPIDI_COMPOSITE_WIN(win).shared->used;
+    struct MPIDI_COMPOSITE_shared *shared = MPIDI_COMPOSITE_WIN(win).shared;
 
-    while (!done && mpi_errno == MPI_SUCCESS) {
+    while (mpi_errno == MPI_SUCCESS) {
+        bool done;
         MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-        done = pm_one_sided_done();
-        if (!done && pm_progress() < 0)
-            mpi_errno = MPIDI_COMPOSITE_lost();
+        done = !shared->used || pm_one_sided_done();
+        if (done)
+            shared->used = false;
         MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-        if (!done)
-            MPIDI_COMPOSITE_WAIT_MESSAGE();
+        if (done)
+            break;
+        mpi_errno = MPID_Progress_test(NULL);
+        MPIDI_COMPOSITE_WAIT_MESSAGE();
     }
-    MPIDI_COMPOSITE_WIN(win).shared->used = false;
     return mpi_errno;
 }
 

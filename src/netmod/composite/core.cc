@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "base/cpus.h"
@@ -40,6 +41,8 @@ thread_local std::string error_text;
 // Several threads may wait: each counts for itself.
 thread_local std::uint32_t idle_polls;
 thread_local bool in_background;
+thread_local std::uint32_t polls_seen;
+std::atomic<std::uint32_t> foreground_polls;  // by threads that are not; some may be missed
 std::atomic<bool> look_everywhere;  // after a sleep
 thread_local std::uint32_t empty_polls;  // outside of a wait
 
@@ -467,6 +470,8 @@ int pm_progress(void)
     if (core->polling) [[unlikely]]
         return 0;  // from within an upcall
     core->polling = true;
+    if (!in_background)
+        foreground_polls.store(foreground_polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     int done = poll_devices();
     if (core->any_queued.load(std::memory_order_relaxed) && done >= 0) [[unlikely]] {
         int flushed = flush_all();
@@ -551,9 +556,16 @@ int pm_wait_step(void)
     return 1;
 }
 
-void pm_wait_in_background(void)
+int pm_wait_in_background(void)
 {
+    using namespace std::chrono_literals;
     in_background = true;
+    plan();
+    std::uint32_t polls = foreground_polls.load(std::memory_order_relaxed);
+    if (polls == std::exchange(polls_seen, polls) || core->background_mode != pm::WaitMode::sleep)
+        return 0;
+    std::this_thread::sleep_for(500us);
+    return 1;
 }
 
 void pm_wait_restart(void)
@@ -570,7 +582,7 @@ int pm_wait_arm(void)
     for (std::size_t i = 0; i < core->links.ucx.size(); ++i)
         if (core->turns[pm::first_ucx_place + i].has_peers && !core->links.ucx[i].device->arm())
             return 0;
-    // [W2] from here on whoever changes something sees that we sleep; pairs with [W1] in pm_nudge.
+    // [W4] from here on whoever changes something sees that we sleep; pairs with [W3] in pm_nudge.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return 1;
 }
@@ -646,7 +658,7 @@ void pm_ring(pm_peer *peer)
 
 void pm_nudge(pm_peer *peer)
 {
-    // [W1] what we changed is visible before we look; pairs with [W2] in pm_wait_arm: one of both sees the other.
+    // [W3] what we changed is visible before we look; pairs with [W4] in pm_wait_arm: one of both sees the other.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (peer->kind == DeviceKind::shmem && peer->shmem->ready != nullptr && pm::shmem::Shmem::sleeps(peer->shmem)) [[unlikely]]
         pm_ring(peer);

@@ -50,6 +50,11 @@ int pm_may_be_one_sided(const pm_peer *peer)
     return std::ranges::any_of(peer->card.networks, [](const auto &each) { return each.network.device == DeviceKind::ucx; });
 }
 
+int pm_one_sided_networks(void)
+{
+    return static_cast<int>(core->links.ucx.size());
+}
+
 pm_memory *pm_register(void *base, size_t size)
 {
     if (core->links.ucx.empty() || size == 0)
@@ -157,6 +162,10 @@ int pm_one_sided_done(void)
 extern "C" {
 
 int pm_may_be_one_sided(const pm_peer *)
+{
+    return 0;
+}
+int pm_one_sided_networks(void)
 {
     return 0;
 }

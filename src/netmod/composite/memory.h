@@ -15,6 +15,8 @@ typedef struct pm_remote pm_remote;     /* of a peer */
 /* Whether that process has a device for it: everybody comes to the same answer about everybody. */
 int pm_may_be_one_sided(const pm_peer *peer);
 
+int pm_one_sided_networks(void);                /* how many there are at this process */
+
 /* NULL when no device of this process can. What others need for it is copied into PM_MEMORY_KEY_MAX bytes. */
 #define PM_MEMORY_KEY_MAX 232
 pm_memory *pm_register(void *base, size_t size);

@@ -76,8 +76,9 @@ int pm_trials(const void *const *cards, const size_t *sizes, int count, pm_trial
 pm_peer *pm_connect_over(uint64_t network, const void *card, size_t size);
 void pm_set_priority(uint64_t network, int priority);
 
-/* This thread waits for others' sake. */
-void pm_wait_in_background(void);
+/* This thread makes progress for others' sake. While they do it themselves it stays away, and answers 1 after a nap; otherwise it should
+ * wait. Who sleeps on the doorbell costs every sender a system call. */
+int pm_wait_in_background(void);
 
 /* Somebody may still need an answer from us when we have got all of ours: then others are waited for in pm_progress(). */
 int pm_must_linger(void);
