@@ -52,7 +52,7 @@ struct part {
     int on_demand;              /* only when it is named */
 };
 
-static int is_named(const char *name, int argc, char **argv)
+static inline int is_named(const char *name, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], name) == 0)
@@ -61,7 +61,7 @@ static int is_named(const char *name, int argc, char **argv)
 }
 
 /* Runs the parts that are named, or all. The exit status of the program. */
-static int run_parts(const struct part *parts, int count, int argc, char **argv)
+static inline int run_parts(const struct part *parts, int count, int argc, char **argv)
 {
     long all = 0, mine;
     int named = 0;

@@ -4,58 +4,17 @@
  * needs a progress thread, and `wraparound`, which is long. Every rank computes from the seed who sends what to whom, so each byte,
  * status and member set is compared. N of --count is how many multicasts the part `random` makes. Exit status 0 only when all was as
  * it must be. */
-#include <mpi.h>
+#include "expect.h"
+
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { most_words = 16, guard = 0xee };
-static int rank, ranks;
 static uint64_t seed = 1;
 static long total = 10000;
-static const char *part = "start";
-static atomic_long wrong;
-
-/* ---- what is wrong is told, the first of it ---- */
-
-__attribute__((format(printf, 1, 2)))
-static void fault(const char *format, ...)
-{
-    if (atomic_fetch_add(&wrong, 1) < 10) {
-        char text[400];
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(text, sizeof text, format, arguments);
-        va_end(arguments);
-        printf("mcast, part %s, rank %d: %s\n", part, rank, text);
-        fflush(stdout);
-    }
-}
-
-#define EXPECT(condition, ...) do { if (!(condition)) fault(__VA_ARGS__); } while (0)
-
-static void expect_class(int error, int expected, const char *what)
-{
-    int class;
-    MPI_Error_class(error, &class);
-    EXPECT(class == expected, "%s: error class %d, not %d", what, class, expected);
-}
 
 /* ---- bytes that can be checked without having them ---- */
-
-static uint64_t mix(uint64_t value)
-{
-    value += 0x9e3779b97f4a7c15u;
-    value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
-    value = (value ^ value >> 27) * 0x94d049bb133111ebu;
-    return value ^ value >> 31;
-}
 
 /* The same at all ranks: a random number for these three in this part. */
 static uint64_t random_of(uint64_t one, uint64_t two, uint64_t three)

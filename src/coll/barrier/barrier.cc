@@ -2,11 +2,9 @@
 #include "coll/barrier/barrier.h"
 
 #include <cstring>
-#include <new>
-#include <vector>
 
 #include "coll/barrier/engine.h"
-#include "netmod/composite/heap.h"
+#include "coll/boards.h"
 #include "netmod/composite/nearby.h"
 
 size_t pm_barriers_in_flight;
@@ -27,29 +25,12 @@ class Composite : public pm::coll::BarrierTransport {
     void ring(pm_peer *peer) override { pm_ring(peer); }
     void failed(const std::string &text) override { pm_give_up(text.empty() ? pm_error_text() : text.c_str()); }
 
-    // Boards are small: they share one block.
-    BarrierBoard *make_board() override
-    {
-        if (block_ == nullptr) {
-            block_ = pm_shared_alloc(PM_SHARED_LIMIT);
-            for (std::size_t i = 0; block_ != nullptr && i < PM_SHARED_LIMIT / sizeof(BarrierBoard); ++i)
-                free_.push_back(new (static_cast<BarrierBoard *>(block_) + i) BarrierBoard{});
-        }
-        if (free_.empty())
-            return nullptr;
-        BarrierBoard *board = free_.back();
-        free_.pop_back();
-        return board;
-    }
-    void free_board(BarrierBoard *board) override { free_.push_back(board); }
-    BarrierBoard *view(pm_peer *peer, std::uint64_t address) override
-    {
-        return static_cast<BarrierBoard *>(pm_shared_view(peer, address, sizeof(BarrierBoard)));
-    }
+    BarrierBoard *make_board() override { return boards_.make(); }
+    void free_board(BarrierBoard *board) override { boards_.free(board); }
+    BarrierBoard *view(pm_peer *peer, std::uint64_t address) override { return boards_.view(peer, address); }
 
   private:
-    void *block_ = nullptr;
-    std::vector<BarrierBoard *> free_;
+    pm::coll::Boards<BarrierBoard> boards_;
 };
 
 Composite *composite;

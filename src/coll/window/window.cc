@@ -1,13 +1,11 @@
 // The windows of this process, on the composite device.
 #include "coll/window/window.h"
 
-#include <new>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "coll/boards.h"
 #include "coll/window/engine.h"
-#include "netmod/composite/heap.h"
 #include "netmod/composite/nearby.h"
 #include "netmod/composite/state.h"
 
@@ -28,31 +26,12 @@ class Composite : public pm::coll::WindowTransport {
     void nudge(pm_peer *peer) override { pm_nudge(peer); }
     void failed(const std::string &text) override { pm_give_up(text.empty() ? pm_error_text() : text.c_str()); }
 
-    // Many boards share a block.
-    WindowBoard *make_board() override
-    {
-        if (free_.empty() && blocks_ < most_blocks) {
-            void *block = pm_shared_alloc(PM_SHARED_LIMIT);
-            blocks_ += block != nullptr;
-            for (std::size_t i = 0; block != nullptr && i < PM_SHARED_LIMIT / sizeof(WindowBoard); ++i)
-                free_.push_back(new (static_cast<WindowBoard *>(block) + i) WindowBoard{});
-        }
-        if (free_.empty())
-            return nullptr;
-        WindowBoard *board = free_.back();
-        free_.pop_back();
-        return board;
-    }
-    void free_board(WindowBoard *board) override { free_.push_back(board); }
-    WindowBoard *view(pm_peer *peer, std::uint64_t address) override
-    {
-        return static_cast<WindowBoard *>(pm_shared_view(peer, address, sizeof(WindowBoard)));
-    }
+    WindowBoard *make_board() override { return boards_.make(); }
+    void free_board(WindowBoard *board) override { boards_.free(board); }
+    WindowBoard *view(pm_peer *peer, std::uint64_t address) override { return boards_.view(peer, address); }
 
   private:
-    static constexpr unsigned most_blocks = 8;  // the rest is for others
-    unsigned blocks_ = 0;
-    std::vector<WindowBoard *> free_;
+    pm::coll::Boards<WindowBoard> boards_;
 };
 
 enum class Way { best, message, put } way;
