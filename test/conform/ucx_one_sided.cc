@@ -121,20 +121,18 @@ TYPED_TEST(UcxOneSided, AnAdditionComesBehindWhatWasPutBefore)
 {
     constexpr std::size_t size = 100'000;
     this->run(2, [&](auto &self) {
-        // A counter, then the data; then those of the other direction.
-        alignas(8) static std::byte memory[64 + size];
-        std::vector<std::byte> data(size);
+        std::vector<std::byte> memory(64 + size), data(size);  // a counter, then the data
         auto *offers = &(*this->offers_)[0];
-        ucx::Memory mine = TestFixture::offer(self, &offers[self.number], std::span(memory));
+        ucx::Memory mine = TestFixture::offer(self, &offers[self.number], memory);
         self.meet_polling();
         unsigned other = 1 - self.number;
         auto *peer = self.connect(other);
         Outbox<ucx::Ucx> out(self.device(), peer, self.number, other, {{8, 8}});
         self.inbox.expect(other, {{8, 8}});
-        while (!out.done() || !self.inbox.done())
+        while (!out.done() || !self.inbox.complete())
             self.work({&out});
         ucx::RemoteMemory remote{peer, {offers[other].key, offers[other].key + offers[other].key_size}, nullptr};
-        auto *counter = reinterpret_cast<std::uint32_t *>(memory);
+        auto *counter = reinterpret_cast<std::uint32_t *>(memory.data());
         std::size_t rounds = scaled(300);
         for (std::uint32_t round = 1; round <= rounds; ++round) {
             for (unsigned side = 0; side < 2; ++side) {
