@@ -86,12 +86,21 @@ class Job {
         BarrierMessage message = ready[which]->front();
         ready[which]->pop_front();
         node(to[which]).engine.on_message(message);
+        rung.insert(to[which]);  // a message wakes, too
         return true;
     }
     void poll(int rank)
     {
         node(rank).engine.poll();
         check(rank);
+    }
+    void poll_rung()
+    {
+        auto which = rung.begin();
+        std::advance(which, random(static_cast<unsigned>(rung.size())));
+        int rank = *which;
+        rung.erase(which);
+        poll(rank);
     }
     // Until nothing changes any more.
     void settle()
@@ -216,6 +225,31 @@ TEST_P(BarrierEngines, ManyInFlightWithRandomSkew)
         job.settle();
         ASSERT_EQ(job.in_flight(), 0u) << "seed " << seed;
         ASSERT_EQ(job.failure, "");
+    }
+}
+
+// Whoever sleeps is woken by a message or a ring, and by nothing else.
+TEST_P(BarrierEngines, NobodyLooksWithoutBeingTold)
+{
+    for (unsigned seed = 1; seed <= 15; ++seed) {
+        Job job(GetParam(), seed);
+        job.open(1);
+        const int total = 40;
+        for (int left = total * GetParam().ranks; left > 0;) {
+            int rank = static_cast<int>(job.random(static_cast<unsigned>(GetParam().ranks)));
+            if (job.started(rank) < total && job.started(rank) < job.least_started() + 30) {
+                job.start(rank);
+                --left;
+            }
+            if (job.random(2) == 0)
+                job.deliver_one();
+            if (!job.rung.empty() && job.random(2) == 0)
+                job.poll_rung();
+        }
+        while (job.deliver_one() || !job.rung.empty())
+            if (!job.rung.empty())
+                job.poll_rung();
+        ASSERT_EQ(job.in_flight(), 0u) << "seed " << seed;
     }
 }
 
