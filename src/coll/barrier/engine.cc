@@ -63,7 +63,10 @@ void BarrierEngine::place(Group *group)
         bool shared = std::ranges::all_of(group->mates, [&](int rank) { return transport_.on_host(group->peer(rank)); });
         group->board = shared ? transport_.make_board() : nullptr;
         group->board_known = true;
-        group->base = group->board != nullptr ? group->board->done.load(std::memory_order_relaxed) : 0;
+        if (group->board != nullptr) {
+            group->base = group->board->done.load(std::memory_order_relaxed);
+            group->board->heard.store(group->base + group->heard[0], std::memory_order_relaxed);
+        }
         for (int rank : group->mates)
             send(group, rank, BarrierMessage::Kind::board, reinterpret_cast<std::uint64_t>(group->board));
     }
@@ -137,7 +140,10 @@ void BarrierEngine::announce(Group *group)
         if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1u < all)
             continue;
         if (group->spans_hosts()) {
-            if (!group->leads())
+            send(group, group->leaders[(group->place + 1) % group->leaders.size()], BarrierMessage::Kind::round, number);
+            // [B7] we see what the leader has heard, or it sees that we are here; pairs with [B8].
+            std::atomic_thread_fence(std::memory_order_seq_cst);
+            if (!group->leads() && group->board->heard.load(std::memory_order_relaxed) >= group->base + number)
                 transport_.ring(group->peer(group->leader));
         } else {
             arrived.store(0, std::memory_order_relaxed);
@@ -167,6 +173,8 @@ void BarrierEngine::lead(Group *group)
     if (group->mates.empty()) {
         group->led = group->started;
     } else if (group->board != nullptr) {
+        // [B8] pairs with [B7].
+        std::atomic_thread_fence(std::memory_order_seq_cst);
         // [B2] pairs with [B1].
         const auto all = static_cast<std::uint16_t>(group->mates.size() + 1);
         for (;;) {
@@ -183,7 +191,7 @@ void BarrierEngine::lead(Group *group)
     }
     std::uint64_t known = group->led;
     for (unsigned round = 0; round < group->rounds; ++round) {
-        if (group->told[round] < known) {
+        if (group->told[round] < known && (round > 0 || group->board == nullptr)) {
             group->told[round] = known;
             std::size_t to = (group->place + (std::size_t{1} << round)) % group->leaders.size();
             send(group, group->leaders[to], BarrierMessage::Kind::round, known, round);
@@ -265,6 +273,8 @@ void BarrierEngine::on_message(const BarrierMessage &message)
             break;
         case BarrierMessage::Kind::round:
             group.heard[message.round] = std::max(group.heard[message.round], message.number);
+            if (message.round == 0 && group.board != nullptr)
+                group.board->heard.store(group.base + group.heard[0], std::memory_order_relaxed);
             break;
         case BarrierMessage::Kind::done:
             group.done = message.number;

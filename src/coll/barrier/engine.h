@@ -4,8 +4,9 @@
 // Barriers of a communicator are counted, and complete in the order of their numbers, so that a number says everything: "all up to
 // this one". Inside a host the ranks count up in a board in shared memory, one cache line: the last one to arrive says so there.
 // Between hosts the first rank of each host, its leader, takes part in a dissemination: in round r it tells the leader 2^r
-// places further on how far it and all it has heard of have come. Messages say "up to", so that those of several barriers
-// become one when they are late.
+// places further on how far it and all it has heard of have come. The first round needs nobody's word but the host's: whoever
+// comes last there sends it, and wakes the leader only if that has something to add. Messages say "up to", so that those of
+// several barriers become one when they are late.
 //
 //   started >= announced >= completed       of every rank
 //   led >= heard[0..] >= finished           of a leader: its host has arrived; others have; all have
@@ -27,8 +28,9 @@ namespace pm::coll {
 // In memory that all ranks of a host see. A rank that has seen `done` at k may use the place of k + places. A board that is used
 // again by another communicator counts on: a slow rank may still have to see the last barrier of the one before.
 struct alignas(64) BarrierBoard {
-    static constexpr std::size_t places = 28;
+    static constexpr std::size_t places = 24;
     std::atomic<std::uint64_t> done;
+    std::atomic<std::uint64_t> heard;            // by the leader, in the first round
     std::atomic<std::uint16_t> arrived[places];  // of barrier k: arrived[k % places]
 };
 static_assert(sizeof(BarrierBoard) == 64);
