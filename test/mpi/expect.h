@@ -45,6 +45,12 @@ static uint64_t mix(uint64_t value)
     return value ^ value >> 31;
 }
 
+/* A flag that another thread or process sets. */
+static inline int load(const volatile int *flag)
+{
+    return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
 struct part {
     const char *name;
     void (*run)(void);

@@ -9,11 +9,6 @@
 
 static uint64_t seed = 1;
 
-static int load(const volatile int *flag)
-{
-    return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
-}
-
 /* No barrier may end before all ranks have started it. Each rank counts what it has started in a window of rank 0, where all look:
  * MPI's own atomics, so that the barriers under test have nothing to do with it. */
 static MPI_Win counts;

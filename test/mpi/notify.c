@@ -9,11 +9,6 @@
 static long rounds = 20000;
 enum { bytes = 1 << 20 };
 
-static int load(const volatile int *flag)
-{
-    return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
-}
-
 /* A call that lets everything go on. */
 static void let_go_on(void)
 {

@@ -136,7 +136,7 @@ void BarrierEngine::announce(Group *group)
     while (group->announced < group->started && group->announced < group->completed + BarrierBoard::places) {
         std::uint64_t number = ++group->announced;
         std::atomic<std::uint16_t> &arrived = group->arrived(number);
-        // [B1] whoever sees that all are here also sees what they did before; pairs with itself, [B2] and [B3].
+        // [B1] whoever sees that all are here also sees what they did before; pairs with itself and [B2].
         if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1u < all)
             continue;
         if (group->spans_hosts()) {

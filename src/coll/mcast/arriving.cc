@@ -20,12 +20,10 @@ std::vector<std::uint64_t> copy_of_list(const WireHeader &header, const void *pl
 
 }  // namespace
 
-struct Engine::Incoming {
+struct Engine::Incoming : Payload {
     WireHeader header;
     std::vector<std::uint64_t> list;
     Bytes bytes;
-    std::byte *place;
-    std::size_t filled = 0, total = 0;
     bool known = false;
     std::shared_ptr<Arrival> arrival;  // when it goes to its destination directly
 };
@@ -69,7 +67,7 @@ void *Engine::arrived(const void *bytes, const void *piece, std::size_t piece_si
             incoming->bytes = Bytes::make(total);
         incoming->place = incoming->bytes.data();
     }
-    void *cookie = as_cookie(incoming.release());
+    void *cookie = as_cookie(incoming.release(), Owner::mcast);
     more(cookie, piece, piece_size);
     return cookie;
 }
@@ -81,11 +79,7 @@ void *Engine::place(void *cookie)
 
 void Engine::more(void *cookie, const void *piece, std::size_t piece_size)
 {
-    auto incoming = from_cookie<Incoming>(cookie);
-    if (piece_size != 0)
-        std::memcpy(incoming->place + incoming->filled, piece, piece_size);
-    incoming->filled += piece_size;
-    if (incoming->filled == incoming->total)
+    if (from_cookie<Incoming>(cookie)->add(piece, piece_size))
         placed(cookie);
 }
 

@@ -122,7 +122,7 @@ bool Engine::transmit(pm_peer *peer, WireHeader header, const List &list, const 
     bool ours = header.origin == origin_ && header.kind == WireHeader::Kind::piece;
     auto sending = new Sending{std::move(held), outgoing != nullptr ? outgoing->serial : 0, outgoing != nullptr,
                                ours && outgoing == nullptr ? size : 0};
-    int status = transport_.send(peer, buffer, header_size, data, size, as_cookie(sending));
+    int status = transport_.send(peer, buffer, header_size, data, size, as_cookie(sending, Owner::mcast));
     if (status != PM_QUEUED) {
         delete sending;
     } else {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "coll/cookie.h"
 #include "coll/mcast/bitmap.h"
 #include "coll/mcast/engine.h"
 
@@ -155,18 +156,6 @@ const std::vector<std::uint64_t> &on_our_host(pm_group *group);
 inline std::size_t index_of(std::span<const std::uint64_t> words, int rank, int master)
 {
     return bitmap::count_below(words, rank) - (master < rank && bitmap::test(words, master) ? 1 : 0);
-}
-
-// Cookies of the engine are odd: PM_MCAST_IS_OURS.
-inline void *as_cookie(void *pointer)
-{
-    return reinterpret_cast<void *>(reinterpret_cast<std::uintptr_t>(pointer) | 1);
-}
-
-template <class T>
-T *from_cookie(void *cookie)
-{
-    return reinterpret_cast<T *>(reinterpret_cast<std::uintptr_t>(cookie) & ~std::uintptr_t{1});
 }
 
 }  // namespace pm::coll

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "coll/cookie.h"
+
 namespace pm::coll {
 namespace {
 
@@ -10,18 +12,6 @@ void set(volatile int *flag, int value)
 {
     // [F1] for a thread that looks at its flag without a call: what the flag tells of is visible.
     __atomic_store_n(flag, value, __ATOMIC_RELEASE);
-}
-
-template <class T>
-void *as_cookie(std::unique_ptr<T> object)
-{
-    return reinterpret_cast<void *>(reinterpret_cast<std::uintptr_t>(object.release()) | 3);
-}
-
-template <class T>
-T *from_cookie(void *cookie)
-{
-    return reinterpret_cast<T *>(reinterpret_cast<std::uintptr_t>(cookie) & ~std::uintptr_t{3});
 }
 
 struct Card {
@@ -65,10 +55,8 @@ struct WindowEngine::Sending {
     int notification = -1;  // of the data that was read, here
 };
 
-struct WindowEngine::Incoming {
+struct WindowEngine::Incoming : Payload {
     WindowMessage message;
-    std::byte *place;
-    std::size_t filled, total;
     std::unique_ptr<std::byte[]> nowhere;  // for what is not wanted
 };
 
@@ -205,7 +193,7 @@ int WindowEngine::send(pm_window *window, int rank, WindowMessage message, const
 {
     message.window = window->setup.id;
     message.from = window->setup.rank;
-    void *cookie = size != 0 && sending != nullptr ? as_cookie(std::move(sending)) : nullptr;
+    void *cookie = size != 0 && sending != nullptr ? as_cookie(sending.release(), Owner::window) : nullptr;
     int status = transport_.send(window->targets[static_cast<std::size_t>(rank)].peer, message, data, size, cookie);
     if (status == PM_QUEUED && cookie != nullptr)
         return status;
@@ -214,7 +202,7 @@ int WindowEngine::send(pm_window *window, int rank, WindowMessage message, const
     if (status == PM_FAILED)
         transport_.failed({});
     else if (sending != nullptr)
-        taken(as_cookie(std::move(sending)));
+        taken(as_cookie(sending.release(), Owner::window));
     return status;
 }
 
@@ -314,12 +302,12 @@ void *WindowEngine::arrived(const void *header, const void *piece, std::size_t p
         finish(message);
         return nullptr;
     }
-    auto incoming = std::make_unique<Incoming>(Incoming{message, place, 0, total, nullptr});
+    auto incoming = std::make_unique<Incoming>(Incoming{{place, 0, total}, message, nullptr});
     if (place == nullptr) {
         incoming->nowhere = std::make_unique_for_overwrite<std::byte[]>(total);
         incoming->place = incoming->nowhere.get();
     }
-    void *cookie = as_cookie(std::move(incoming));
+    void *cookie = as_cookie(incoming.release(), Owner::window);
     more(cookie, piece, piece_size);
     return cookie;
 }
@@ -331,11 +319,7 @@ void *WindowEngine::place(void *cookie)
 
 void WindowEngine::more(void *cookie, const void *piece, std::size_t piece_size)
 {
-    auto incoming = from_cookie<Incoming>(cookie);
-    if (piece_size != 0)
-        std::memcpy(incoming->place + incoming->filled, piece, piece_size);
-    incoming->filled += piece_size;
-    if (incoming->filled == incoming->total)
+    if (from_cookie<Incoming>(cookie)->add(piece, piece_size))
         placed(cookie);
 }
 
