@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/cpus.h"
 #include "base/process.h"
 #include "base/time.h"
@@ -156,6 +157,16 @@ int poll_networks(bool all)
     return done;
 }
 
+// It asks the kernel, so not after every sleep: they are short while all goes well.
+void look_after_others()
+{
+    constexpr pm::Time interval = std::chrono::milliseconds(10);
+    if (pm::Time now = pm::clock_now(); now - core->looked >= interval) {
+        core->looked = now;
+        core->idle();
+    }
+}
+
 int poll_devices()
 {
     if (core->gave_up) [[unlikely]] {
@@ -174,7 +185,7 @@ int poll_devices()
     done += by_networks;
     core->quiet_polls = done > 0 ? 0 : core->quiet_polls + 1;
     if (core->idle != nullptr && (all || ++core->polls % polls_between_idle == 0)) [[unlikely]]
-        core->idle();
+        look_after_others();
     if (!core->links.ucx.empty()) {
         if (done > 0)
             core->watch.noise();

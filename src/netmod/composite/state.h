@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/gate.h"
+#include "base/time.h"
 #include "base/wait.h"
 #include "netmod/composite/card.h"
 #include "netmod/composite/core.h"
@@ -112,6 +113,7 @@ struct Core {
 
     void (*sent)(void *cookie) = nullptr;
     void (*idle)() = nullptr;
+    Time looked{};  // when idle was called
     void *(*arrived)(int, void *, void *, size_t, size_t) = nullptr;
     void (*offered)(int, void *, void *) = nullptr;
 };
