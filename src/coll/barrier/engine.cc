@@ -140,7 +140,7 @@ void BarrierEngine::announce(Group *group)
         if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1u < all)
             continue;
         if (group->spans_hosts()) {
-            send(group, group->leaders[(group->place + 1) % group->leaders.size()], BarrierMessage::Kind::round, number);
+            send(group, group->partner(0), BarrierMessage::Kind::round, number);
             // [B7] we see what the leader has heard, or it sees that we are here; pairs with [B8].
             std::atomic_thread_fence(std::memory_order_seq_cst);
             if (!group->leads() && group->board->heard.load(std::memory_order_relaxed) >= group->base + number)
@@ -193,8 +193,7 @@ void BarrierEngine::lead(Group *group)
     for (unsigned round = 0; round < group->rounds; ++round) {
         if (group->told[round] < known && (round > 0 || group->board == nullptr)) {
             group->told[round] = known;
-            std::size_t to = (group->place + (std::size_t{1} << round)) % group->leaders.size();
-            send(group, group->leaders[to], BarrierMessage::Kind::round, known, round);
+            send(group, group->partner(round), BarrierMessage::Kind::round, known, round);
         }
         known = std::min(known, group->heard[round]);
     }

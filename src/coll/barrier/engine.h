@@ -4,7 +4,7 @@
 // Barriers of a communicator are counted, and complete in the order of their numbers, so that a number says everything: "all up to
 // this one". Inside a host the ranks count up in a board in shared memory, one cache line: the last one to arrive says so there.
 // Between hosts the first rank of each host, its leader, takes part in a dissemination: in round r it tells the leader 2^r
-// places further on how far it and all it has heard of have come. The first round needs nobody's word but the host's: whoever
+// places further on, or in pairs back, how far it and all it has heard of have come. The first round needs nobody's word but the host's: whoever
 // comes last there sends it, and wakes the leader only if that has something to add. Messages say "up to", so that those of
 // several barriers become one when they are late.
 //
@@ -14,6 +14,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -117,6 +118,14 @@ class BarrierEngine {
         std::atomic<std::uint16_t> &arrived(std::uint64_t number) const
         {
             return board->arrived[(base + number) % BarrierBoard::places];
+        }
+        // Whom the leader tells in a round. In pairs, where that is possible: then each also hears from the one it tells, and a
+        // device need not send acknowledgements by themselves.
+        int partner(unsigned round) const
+        {
+            const std::size_t step = std::size_t{1} << round;
+            const std::size_t count = leaders.size();
+            return leaders[std::has_single_bit(count) ? place ^ step : (place + step) % count];
         }
         pm_peer *peer(int rank) const { return setup.peer(setup.context, rank); }
     };
