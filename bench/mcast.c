@@ -230,53 +230,83 @@ static int next_runs(int done, double used, double budget)
     return expected < 1 ? 0 : expected > RUNS - done ? RUNS - done : (int) expected;
 }
 
-static void measure(const struct bench *bench, const struct group *group, int number, char *data, size_t size)
+struct measured {
+    double seconds[TIMES][RUNS];        /* known to the master */
+    double used;                        /* so much time in these runs */
+    int done;                           /* runs */
+};
+
+static int is_chosen(const struct bench *bench, const struct way *way)
 {
-    const struct way *way = &ways[number];
-    double seconds[TIMES][RUNS], of_run[TIMES], used = 0;
+    return bench->operation == NULL || strcmp(bench->operation, "all") == 0 || strcmp(bench->operation, way->name) == 0;
+}
+
+static void verify(const struct bench *bench, const struct group *group, int number, char *data, size_t size)
+{
+    double seconds[TIMES];
     memset(data, 0, size);
     if (bench->rank == MASTER)
         bench_fill(data, size, (unsigned) number);
-    run(bench, group, way, data, (int) size, of_run);
+    run(bench, group, &ways[number], data, (int) size, seconds);
     bench_verify(bench, data, size, (unsigned) number);
-
-    int done = 0;
-    for (;;) {
-        int next = next_runs(done, used, bench->budget);
-        MPI_Bcast(&next, 1, MPI_INT, MASTER, group->comm);
-        if (next == 0)
-            break;
-        const double start = bench_now();
-        for (const int last = done + next; done < last; done++) {
-            run(bench, group, way, data, (int) size, of_run);
-            for (int time = 0; time < TIMES && bench->rank == MASTER; time++)
-                seconds[time][done] = of_run[time];
-        }
-        used += bench_now() - start;
-    }
-    for (int time = 0; time < TIMES && bench->rank == MASTER; time++) {
-        char metric[64];
-        snprintf(metric, sizeof metric, "%s%s", way->name, time_names[time]);
-        if (time != ARRIVED || group->same_clock)
-            bench_emit(bench, metric, size, trimmed_mean(seconds[time], done) * 1e6, "us");
-    }
 }
 
-/* The ways follow each other at each size, so that what disturbs one disturbs the others too. Returns whether there is such a
- * way. */
+static void measure_run(const struct bench *bench, const struct group *group, const struct way *way, char *data, size_t size,
+                        struct measured *result)
+{
+    double seconds[TIMES];
+    const double start = bench_now();
+    run(bench, group, way, data, (int) size, seconds);
+    result->used += bench_now() - start;
+    for (int time = 0; time < TIMES && bench->rank == MASTER; time++)
+        result->seconds[time][result->done] = seconds[time];
+    result->done++;
+}
+
+/* The ways take turns, forth and back, so that what disturbs one disturbs the others too, and none always comes after the same. */
+static void measure(const struct bench *bench, const struct group *group, char *data, size_t size)
+{
+    static struct measured results[WAYS];
+    memset(results, 0, sizeof results);
+    for (int i = 0; i < WAYS; i++)
+        if (is_chosen(bench, &ways[i]))
+            verify(bench, group, i, data, size);
+    for (;;) {
+        int next[WAYS] = { 0 }, most = 0;
+        for (int i = 0; i < WAYS; i++)
+            if (is_chosen(bench, &ways[i]))
+                next[i] = next_runs(results[i].done, results[i].used, bench->budget);
+        MPI_Bcast(next, WAYS, MPI_INT, MASTER, group->comm);
+        for (int i = 0; i < WAYS; i++)
+            most = next[i] > most ? next[i] : most;
+        if (most == 0)
+            break;
+        for (int turn = 0; turn < most; turn++)
+            for (int i = 0; i < WAYS; i++) {
+                const int way = turn % 2 == 0 ? i : WAYS - 1 - i;
+                if (turn < next[way])
+                    measure_run(bench, group, &ways[way], data, size, &results[way]);
+            }
+    }
+    for (int i = 0; i < WAYS && bench->rank == MASTER; i++)
+        for (int time = 0; time < TIMES && is_chosen(bench, &ways[i]); time++) {
+            char metric[64];
+            snprintf(metric, sizeof metric, "%s%s", ways[i].name, time_names[time]);
+            if (time != ARRIVED || group->same_clock)
+                bench_emit(bench, metric, size, trimmed_mean(results[i].seconds[time], results[i].done) * 1e6, "us");
+        }
+}
+
+/* Returns whether there is such a way. */
 static int measure_ways(const struct bench *bench, int members)
 {
-    const int all = bench->operation == NULL || strcmp(bench->operation, "all") == 0;
     struct group group = make_group(bench, members);
     char *data = bench_buffer(bench, bench_largest(bench));
     int found = 0;
-    for (int i = 0; i < bench->size_count; i++)
-        for (int j = 0; j < WAYS; j++)
-            if (all || strcmp(bench->operation, ways[j].name) == 0) {
-                found = 1;
-                if (group.comm != MPI_COMM_NULL)
-                    measure(bench, &group, j, data, bench->sizes[i]);
-            }
+    for (int i = 0; i < WAYS; i++)
+        found |= is_chosen(bench, &ways[i]);
+    for (int i = 0; i < bench->size_count && group.comm != MPI_COMM_NULL; i++)
+        measure(bench, &group, data, bench->sizes[i]);
     if (group.comm == MPI_COMM_NULL)
         wait_until_over();
     if (bench->rank == MASTER)

@@ -1,6 +1,7 @@
 // Many engines in one process, joined by a network that delivers in any order it likes between pairs, in order within a pair, whole
 // or in pieces, and that accepts messages late. Whoever uses memory that was given back is found by the address sanitizer.
 #include "coll/mcast/engine.h"
+#include "coll/mcast/outbox.h"
 
 #include <gtest/gtest.h>
 
@@ -48,9 +49,17 @@ class Node : public Transport {
     void *allocate_shared(std::size_t size) override;
     void free_shared(void *block) override;
     void *view(pm_peer *, std::uint64_t address, std::size_t) override { return reinterpret_cast<void *>(address); }
+    Outbox *make_outbox() override;
+    void free_outbox(Outbox *outbox) override { outboxes.push_back(outbox); }
+    void nudge(pm_peer *peer) override;
+    void watches(bool any) override { watching = any; }
     void failed(const std::string &text) override { ADD_FAILURE() << text; }
 
     std::set<void *> blocks;
+    std::vector<Outbox *> outboxes;  // free ones
+    std::vector<std::unique_ptr<Outbox>> made;
+    bool watching = false, awake = true;
+    std::size_t nudges = 0;
     std::unique_ptr<Engine> engine;
     pm_group *group = nullptr;
 
@@ -99,15 +108,21 @@ class World {
         }
         peers_.resize(static_cast<std::size_t>(nodes));
     }
-    void open(int node)
+    void open(int node, std::uint16_t id = 7)
     {
-        pm_group_setup setup{7, static_cast<int>(nodes.size()), node, this, peer_of, hosts_.empty() ? nullptr : host_of};
+        pm_group_setup setup{id, static_cast<int>(nodes.size()), node, this, peer_of, hosts_.empty() ? nullptr : host_of};
         at(node).group = at(node).engine->open_group(setup);
     }
-    void open_all()
+    void open_all(std::uint16_t id = 7)
     {
         for (int i = 0; i < size(); ++i)
-            open(i);
+            open(i, id);
+    }
+    // Node looks, without anybody having woken it.
+    void look(int node)
+    {
+        at(node).awake = true;
+        at(node).engine->poll();
     }
 
     int size() const { return static_cast<int>(nodes.size()); }
@@ -118,9 +133,19 @@ class World {
     }
     int host(int node) const { return hosts_.empty() ? node : hosts_[static_cast<std::size_t>(node)]; }
 
-    // Something happens in the network; false when nothing can.
+    // Something happens in the network, or somebody looks at what was posted; false when nothing can.
     bool step()
     {
+        std::vector<Node *> curious;
+        for (auto &node : nodes)
+            if (node->watching && node->awake && node->engine->has_news())
+                curious.push_back(node.get());
+        if (!curious.empty() && (wires.empty() || random.one_in(2))) {
+            Node *node = curious[random.below(curious.size())];
+            posts_read += node->engine->poll();
+            node->awake = !random.one_in(3) || node->engine->has_news();
+            return true;
+        }
         if (wires.empty())
             return false;
         auto wire = std::next(wires.begin(), static_cast<std::ptrdiff_t>(random.below(wires.size())));
@@ -138,8 +163,10 @@ class World {
         wire->second.pop_front();
         if (wire->second.empty())
             wires.erase(wire);
-        if (!ended.contains(to))
+        if (!ended.contains(to)) {
+            at(to).awake = true;
             deliver(to, message);
+        }
         return true;
     }
     void run()
@@ -184,6 +211,8 @@ class World {
     std::vector<std::unique_ptr<Receive>> receives;
     std::vector<std::unique_ptr<Sent>> sent;
     std::size_t blocks_limit = 1000;
+    std::size_t outboxes_limit = 1000;
+    std::size_t posts_read = 0;
     std::size_t header_limit = 1024;
     std::set<int> ended;
     std::function<bool(int, int)> shares_with;  // when that is not the same as being on one host
@@ -274,6 +303,27 @@ bool Node::on_host(const pm_peer *peer)
 bool Node::has_ended(const pm_peer *peer)
 {
     return on_host(peer) && world_.ended.contains(world_.number_of(peer));
+}
+
+Outbox *Node::make_outbox()
+{
+    if (outboxes.empty() && made.size() < world_.outboxes_limit) {
+        made.push_back(std::make_unique<Outbox>());
+        outboxes.push_back(made.back().get());
+    }
+    if (outboxes.empty())
+        return nullptr;
+    Outbox *outbox = outboxes.back();
+    outboxes.pop_back();
+    return outbox;
+}
+
+void Node::nudge(pm_peer *peer)
+{
+    EXPECT_TRUE(on_host(peer));
+    Node &node = world_.at(world_.number_of(peer));
+    node.awake = true;
+    node.nudges++;
 }
 
 void *Node::allocate_shared(std::size_t size)
@@ -643,6 +693,178 @@ TEST(McastEngineGroups, ReceivesChooseBySourceAndTag)
     expect_pattern(*tag_nine, 2, 10);
     expect_pattern(*of_one, 3, 10);
     expect_pattern(*world.receive(0, 10, 2, 8), 1, 10);
+}
+
+// ---- posts ----
+
+// All of them have heard of it once, so that the next ones are posted.
+void acquaint(World &world, int master, const std::vector<int> &members)
+{
+    std::vector<Receive *> receives;
+    for (int member : members)
+        receives.push_back(world.receive(member, 10, master));
+    world.send(master, members, 0, 10, 1);
+    world.run();
+    for (Receive *receive : receives)
+        expect_pattern(*receive, 1, 10);
+    for (auto &node : world.nodes)
+        node->nudges = 0;
+}
+
+TEST(McastEnginePosts, AfterTheFirstOneNobodyOnTheHostNeedsAMessage)
+{
+    for (std::size_t size : {0u, 8u, 1500u, 3000u, 9000u, 700'000u}) {
+        World world(9, {0, 0, 0, 0, 0, 0, 0, 0, 0}, size);
+        world.open_all();
+        acquaint(world, 3, all_but(9, 3));
+        for (bool delivered : {false, true}) {
+            Sent *sent = world.send(3, {1, 2, 5, 8}, 4, size, 6, delivered);
+            EXPECT_TRUE(world.wires.empty());
+            EXPECT_EQ(sent->done, !delivered);
+            EXPECT_EQ(world.at(1).nudges, 1u) << "the first one";
+            world.run();
+            EXPECT_TRUE(sent->done);
+            for (int member : {1, 2, 5, 8})
+                expect_pattern(*world.receive(member, size, 3, 4), 6, size);
+            for (int other : {0, 4, 6, 7})
+                EXPECT_EQ(world.at(other).nudges, 0u);
+            for (auto &node : world.nodes)
+                node->nudges = 0;
+        }
+        expect_nothing_left(world);
+    }
+}
+
+// The leader of another host posts there what it gets by a message.
+TEST(McastEnginePosts, OneMessageForEachOtherHost)
+{
+    World world(12, {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2}, 5);
+    world.late = false;
+    world.open_all();
+    acquaint(world, 0, all_but(12, 0));
+    world.send(0, all_but(12, 0), 4, 200, 6);
+    std::set<std::pair<int, int>> wires;
+    do {
+        for (const auto &wire : world.wires)
+            wires.insert(wire.first);
+    } while (world.step());
+    EXPECT_EQ(wires.size(), 2u);
+    for (auto [from, to] : wires)
+        EXPECT_NE(world.host(from), world.host(to));
+    for (int member : all_but(12, 0))
+        expect_pattern(*world.receive(member, 200, 0, 4), 6, 200);
+}
+
+TEST(McastEnginePosts, AMemberThatDoesNotLookMissesNothing)
+{
+    for (std::size_t size : {20u, 5000u}) {
+        World world(4, {0, 0, 0, 0}, 9);
+        world.open_all();
+        acquaint(world, 0, {1, 2, 3});
+        for (std::uint64_t i = 0; i < 100; ++i) {
+            world.at(3).awake = false;
+            world.send(0, {1, 2, 3}, 5, size, i);
+            world.look(1);
+            world.look(2);
+        }
+        EXPECT_FALSE(world.wires.empty()) << "those for which there was no slot";
+        world.run();
+        for (int member : {3, 2, 1})
+            for (std::uint64_t i = 0; i < 100; ++i)
+                expect_pattern(*world.receive(member, size, 0, 5), i, size);
+        world.run();
+        expect_nothing_left(world);
+    }
+}
+
+// Those who are not meant may look at any time, or never: their slots are used again.
+TEST(McastEnginePosts, OthersHoldNobodyUp)
+{
+    World world(4, {0, 0, 0, 0}, 9);
+    world.open_all();
+    acquaint(world, 0, {1, 2, 3});
+    for (std::uint64_t i = 0; i < 200; ++i) {
+        world.at(2).awake = false;
+        world.send(0, {1}, 5, 8, i);
+        world.look(1);
+        ASSERT_TRUE(world.wires.empty()) << i;
+        expect_pattern(*world.receive(1, 8, 0, 5), i, 8);
+        if (i == 150)
+            world.look(3);
+    }
+    world.send(0, {1, 2, 3}, 5, 8, 1);
+    EXPECT_TRUE(world.wires.empty());
+    for (int member : {1, 2, 3}) {
+        world.look(member);
+        expect_pattern(*world.receive(member, 8, 0, 5), 1, 8);
+    }
+}
+
+// The outbox of a group that the master has closed is given to another one, while members still have the first.
+TEST(McastEnginePosts, AnOutboxIsUsedForAnotherGroup)
+{
+    World world(3, {0, 0, 0}, 2);
+    world.late = false;
+    world.outboxes_limit = 1;
+    world.open_all(7);
+    acquaint(world, 0, {1, 2});
+    std::vector<pm_group *> first{world.at(0).group, world.at(1).group, world.at(2).group};
+    Sent *late = world.send(0, {1, 2}, 3, 40, 77);
+    EXPECT_TRUE(late->done);
+    world.at(0).engine->close_group(first[0]);
+    world.open_all(8);
+    for (int i = 0; i < 40; ++i) {  // with both groups open
+        Receive *one = world.receive(1, 10, 0), *two = world.receive(2, 10, 0);
+        world.send(0, {1, 2}, 0, 10, 5);
+        world.run();
+        expect_pattern(*one, 5, 10);
+        expect_pattern(*two, 5, 10);
+        int source, tag;
+        std::size_t size;
+        EXPECT_FALSE(world.at(1).engine->probe(first[1], PM_ANY, 0, &source, &tag, &size)) << "of the other group";
+    }
+    // What was posted before is still there for those who receive it, and no trouble for the one who does not.
+    Receive received{1, std::vector<std::byte>(40), std::vector<std::uint64_t>(1)};
+    world.at(1).engine->receive(first[1], received.buffer.data(), 40, 0, 3, received.members.data(), &received);
+    expect_pattern(received, 77, 40);
+    world.at(1).engine->close_group(first[1]);
+    world.at(2).engine->close_group(first[2]);
+    EXPECT_TRUE(world.at(1).watching);
+    for (int node : {0, 1, 2})
+        world.at(node).engine->close_group(world.at(node).group);
+    EXPECT_FALSE(world.at(1).watching);
+}
+
+// Blocks and slots of what is never received are free again.
+TEST(McastEnginePosts, AGroupThatIsClosedKeepsNothing)
+{
+    World world(3, {0, 0, 0}, 2);
+    world.open_all();
+    acquaint(world, 0, {1, 2});
+    for (int i = 0; i < 10; ++i)
+        world.send(0, {1, 2}, 3, i % 2 == 0 ? 10 : 10'000, 77);
+    world.look(2);
+    EXPECT_GT(world.at(0).engine->lent(), 0u);
+    for (int node : {1, 2, 0})
+        world.at(node).engine->close_group(world.at(node).group);
+    EXPECT_EQ(world.at(0).engine->lent(), 0u);
+    for (auto &slot : world.at(0).made.front()->slot)
+        EXPECT_EQ(slot.unread.load(), 0u);
+}
+
+TEST(McastEnginePosts, WithoutMemoryForAnOutboxMessagesAreSent)
+{
+    World world(4, {0, 0, 0, 0}, 2);
+    world.outboxes_limit = 0;
+    world.open_all();
+    for (std::uint64_t i = 0; i < 5; ++i) {
+        world.send(0, {1, 3}, 3, 10, i);
+        EXPECT_FALSE(world.wires.empty());
+        world.run();
+        expect_pattern(*world.receive(1, 10), i, 10);
+        expect_pattern(*world.receive(3, 10), i, 10);
+    }
+    EXPECT_FALSE(world.at(1).watching);
 }
 
 }  // namespace

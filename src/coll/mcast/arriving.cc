@@ -114,6 +114,8 @@ void Engine::on_message(const WireHeader &header, const List &list, const Piece 
         return;
     }
     pm_group *group = found->second.get();
+    if (header.outbox != 0 && !(header.flags & WireHeader::posted))
+        watch(group, header);
     Piece seen = piece;
     if (header.flags & WireHeader::shared && !view_shared(group, header, &seen))
         return;

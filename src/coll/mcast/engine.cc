@@ -1,5 +1,5 @@
 // Groups, and the shared memory that is lent to their members. What is done with messages is in the files named after it:
-// sending, arriving, relaying, receiving, acknowledging.
+// sending, posting, arriving, relaying, receiving, acknowledging.
 //
 // Promise: a block is not written again before everybody whom it was lent to has read it. A message for a group that is not open
 // yet is kept, and comes when it is opened.
@@ -45,6 +45,7 @@ Engine::Engine(const Settings &settings, Transport &transport, std::uint64_t ori
 
 Engine::~Engine() = default;
 
+
 pm_group *Engine::open_group(const pm_group_setup &setup)
 {
     auto made = std::make_unique<pm_group>();
@@ -64,6 +65,7 @@ pm_group *Engine::open_group(const pm_group_setup &setup)
 
 void Engine::close_group(pm_group *group)
 {
+    stop_posting(group);
     groups_.erase(group->setup.id);
 }
 

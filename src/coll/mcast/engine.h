@@ -21,6 +21,8 @@
 
 namespace pm::coll {
 
+struct Outbox;
+
 // How messages leave: the composite device, or a test's. As the functions of core.h and heap.h.
 class Transport {
   public:
@@ -32,6 +34,10 @@ class Transport {
     virtual bool has_ended(const pm_peer *peer) = 0;  // false when that is not known
     virtual void *allocate_shared(std::size_t size) = 0;
     virtual void free_shared(void *block) = 0;
+    virtual Outbox *make_outbox() = 0;  // zeroed, or as it was freed; nullptr when there is no memory
+    virtual void free_outbox(Outbox *outbox) = 0;
+    virtual void nudge(pm_peer *peer) = 0;  // of our host: it looks at what was posted, asleep or not
+    virtual void watches(bool any) = 0;     // whether poll() is to be called
     // Where [address, address + size) of the peer's memory is here; nullptr when it cannot be seen.
     virtual void *view(pm_peer *peer, std::uint64_t address, std::size_t size) = 0;
     // Nothing can go on from now on. Without a text it is what send() failed with.
@@ -71,6 +77,10 @@ class Engine {
     void placed(void *cookie);
     void taken(void *cookie);
 
+    // Takes what others have posted. Whether there was something.
+    bool poll();
+    bool has_news() const;
+
     // Looks after members that have not acknowledged for long: whoever has ended is found by its host, or by being sent to.
     void attend(Time now);
 
@@ -93,6 +103,7 @@ class Engine {
     struct Sending;
     struct Parked;
     struct Piece;
+    struct Watched;
     friend struct ::pm_group;
 
     void on_message(const WireHeader &header, const List &list, const Piece &piece);
@@ -105,7 +116,8 @@ class Engine {
     void find_role(pm_group *group, const WireHeader &header, Arrival *arrival);
     void give_turns(pm_group *group, Stream *stream);
     void match(pm_group *group, const std::shared_ptr<Arrival> &arrival);
-    void pass_on(pm_group *group, const Arrival &arrival, const WireHeader &header, const List &list, const Piece &piece);
+    void pass_on(pm_group *group, const Arrival &arrival, const WireHeader &header, const List &list, const Piece &piece, bool posting);
+    static bool is_by_itself(const pm_group *group, const WireHeader &header);
     void keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, const WireHeader &header, const List &list,
               const Piece &piece);
     void send_blocks(pm_group *group, Arrival *arrival, const WireHeader &header, const List &list);
@@ -115,6 +127,19 @@ class Engine {
     void end_receive(const Posted &posted, std::span<const std::uint64_t> words, int master, int tag, std::uint64_t size);
     void acknowledge(std::uint64_t origin, std::uint32_t serial);
     void deliver_to_self(pm_group *group, const void *data, std::size_t size, const std::uint64_t *members, int tag);
+
+    Outbox *outbox_of(pm_group *group);
+    void offer(pm_group *group, WireHeader *header);
+    bool all_watch(pm_group *group, std::span<const std::uint64_t> words);
+    static bool fits_in_slot(const WireHeader &header, const List &list);
+    bool post(pm_group *group, WireHeader header, const List &list, const std::byte *data, std::uint32_t readers);
+    void watch(pm_group *group, const WireHeader &header);
+    template <class Take>
+    bool read_posts(Watched *watched, Take take);
+    static std::uint64_t other_readers(pm_group *group, const WireHeader &header, const List &list, std::size_t i);
+    static bool is_first_reader(pm_group *group, const WireHeader &header, const List &list);
+    void wake_others(pm_group *group, const WireHeader &header, const List &list);
+    void stop_posting(pm_group *group);
 
     bool shares_host(pm_group *group);
     BlockHead *lend(std::size_t size, std::uint32_t readers);
@@ -133,6 +158,7 @@ class Engine {
     // Acknowledgements that a multicast still needs from us. Apart from its group, which may be closed before they are all here.
     std::map<std::pair<std::uint64_t, std::uint32_t>, Duty> duties_;
     std::vector<BlockHead *> lent_;
+    std::vector<std::unique_ptr<Watched>> watched_;
     std::size_t backlog_ = 0;
 };
 

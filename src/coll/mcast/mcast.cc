@@ -7,9 +7,14 @@
 #include <string>
 #include <string_view>
 
+#include "coll/boards.h"
 #include "coll/mcast/engine.h"
+#include "coll/mcast/outbox.h"
 #include "netmod/composite/heap.h"
+#include "netmod/composite/nearby.h"
 #include "netmod/composite/state.h"
+
+int pm_mcast_watches;
 
 namespace {
 
@@ -28,11 +33,18 @@ class Composite : public pm::coll::Transport {
     bool has_ended(const pm_peer *peer) override { return pm_has_ended(peer) != 0; }
     void *allocate_shared(std::size_t size) override { return pm_shared_alloc(size); }
     void free_shared(void *block) override { pm_shared_free(block); }
+    pm::coll::Outbox *make_outbox() override { return outboxes_.make(); }
+    void free_outbox(pm::coll::Outbox *outbox) override { outboxes_.free(outbox); }
+    void nudge(pm_peer *peer) override { pm_nudge(peer); }
+    void watches(bool any) override { pm_mcast_watches = any; }
     void *view(pm_peer *peer, std::uint64_t address, std::size_t size) override { return pm_shared_view(peer, address, size); }
     void failed(const std::string &text) override { pm_give_up(text.empty() ? pm_error_text() : text.c_str()); }
+
+  private:
+    pm::coll::Boards<pm::coll::Outbox> outboxes_;
 };
 
-Composite composite;
+Composite *composite;
 pm::coll::Engine *engine;
 
 }  // namespace
@@ -59,14 +71,17 @@ int pm_mcast_open(const pm_mcast_setup *setup)
     std::uint64_t origin = 0;
     if (getrandom(&origin, sizeof origin, 0) != sizeof origin)
         return pm::failed(pm::system_error("getrandom", errno));
-    engine = new pm::coll::Engine(settings, composite, origin);
+    composite = new Composite;
+    engine = new pm::coll::Engine(settings, *composite, origin);
     return PM_OK;
 }
 
 void pm_mcast_close(void)
 {
     delete engine;
+    delete composite;
     engine = nullptr;
+    pm_mcast_watches = 0;
 }
 
 pm_group *pm_group_open(const pm_group_setup *setup)
@@ -103,6 +118,17 @@ int pm_mcast_owes(void)
 size_t pm_mcast_backlog(void)
 {
     return engine->backlog();
+}
+
+void pm_mcast_poll(void)
+{
+    if (engine->poll())
+        pm_wait_restart();
+}
+
+int pm_mcast_has_news(void)
+{
+    return pm_mcast_watches && engine->has_news();
 }
 
 void pm_mcast_attend(void)

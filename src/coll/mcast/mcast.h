@@ -55,6 +55,12 @@ size_t pm_mcast_backlog(void);
 /* 1 while others wait for an acknowledgement that this process collects: call pm_progress(). */
 int pm_mcast_owes(void);
 
+/* While pm_mcast_watches, pm_mcast_poll() must be called after pm_progress(): others of this host post where it looks. Without a
+ * call there is news, or none, for whoever is about to sleep. */
+extern int pm_mcast_watches;
+void pm_mcast_poll(void);
+int pm_mcast_has_news(void);
+
 /* Called now and then: looks after those who do not answer. */
 void pm_mcast_attend(void);
 

@@ -1,7 +1,7 @@
 // A member passes on what it gets, whether or not it has called a receive, and keeps it for its own.
 //
 // Promise: every piece goes to each child as soon as it is here, and a block of an exchange as soon as all of it is. A piece that
-// several on this host read is written into shared memory once.
+// several on this host read is written into shared memory once, and posted there if they look.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -10,14 +10,29 @@
 #include "coll/mcast/state.h"
 
 namespace pm::coll {
+namespace {
+
+// Without what is true on this host only.
+WireHeader for_afar(WireHeader header)
+{
+    header.set(WireHeader::shared, false);
+    header.set(WireHeader::posted, false);
+    header.outbox = 0;
+    return header;
+}
+
+}  // namespace
 
 // A whole multicast in one message, for members of this host only, few enough for the first of them to tell all others: no
 // schedule is needed to pass it on. Most short ones are like this. False when it is another one.
 bool Engine::pass_on_simply(pm_group *group, const WireHeader &header, const List &list, const Piece &piece)
 {
     constexpr std::uint8_t wanted = WireHeader::by_host | WireHeader::delivered;
-    bool bare = header.flags & WireHeader::shared || header.length < settings_.shared_limit;
-    if (header.length != header.size || (header.flags & wanted) != WireHeader::by_host || !bare)
+    if (header.length != header.size || (header.flags & wanted) != WireHeader::by_host)
+        return false;
+    if (header.flags & WireHeader::posted && (header.poster != header.master || !is_first_reader(group, header, list)))
+        return true;  // somebody else sees to other hosts
+    if (!(header.flags & (WireHeader::shared | WireHeader::posted)) && header.length >= settings_.shared_limit)
         return false;
     int self = group->setup.rank;
     const std::vector<std::uint64_t> &host = on_our_host(group);
@@ -28,9 +43,12 @@ bool Engine::pass_on_simply(pm_group *group, const WireHeader &header, const Lis
         alone = alone && (word & ~host[i]) == 0;
         others += static_cast<std::size_t>(std::popcount(word));
     }
-    if (!alone || others > header.fanout)
+    if (!alone || (others > header.fanout && !(header.flags & WireHeader::posted)))
         return false;
-    if (index_of(list.words, self, header.master) == 0)
+    bool for_others = !(header.flags & WireHeader::posted) && index_of(list.words, self, header.master) == 0;
+    if (for_others && is_by_itself(group, header))
+        return false;
+    if (for_others)
         bitmap::for_each(list.words, [&](int rank) {
             if (rank != self && rank != header.master)
                 relay(group->peer(rank), header, list, piece);
@@ -80,19 +98,29 @@ void Engine::find_role(pm_group *group, const WireHeader &header, Arrival *arriv
     arrival->ranks = std::move(members.ranks);
 }
 
+// The master is on another host: what this one posts and offers is the business of its first member.
+bool Engine::is_by_itself(const pm_group *group, const WireHeader &header)
+{
+    return header.flags & WireHeader::by_host && group->host(header.master) != group->host(group->setup.rank);
+}
+
 // One piece is here: it goes on to others first, then to its own place.
 void Engine::keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, const WireHeader &header, const List &list,
                   const Piece &arrived)
 {
     Piece piece = arrived;
-    if (!piece.stable && header.length >= settings_.shared_limit && arrival->readers() > 1 && shares_host(group)) {
+    const bool here_already = header.flags & WireHeader::posted;
+    const bool posting = !here_already && arrival->readers() > 0 && is_by_itself(group, header) && all_watch(group, list.words);
+    const bool in_slot = posting && piece.stable.block() == nullptr && fits_in_slot(header, list);
+    const bool sharing = posting ? !in_slot : !here_already && header.length >= settings_.shared_limit && arrival->readers() > 1;
+    if (sharing && !piece.stable && shares_host(group)) {
         if (BlockHead *block = lend(header.length, arrival->readers() + 1)) {
             std::memcpy(bytes_of(block), piece.data, header.length);
             piece.stable = Bytes::in_block(block);
             piece.data = piece.stable.data();
         }
     }
-    pass_on(group, *arrival, header, list, piece);
+    pass_on(group, *arrival, header, list, piece, posting && (in_slot || piece.stable.block() != nullptr));
     if (!piece.in_place && header.length != 0)
         std::memcpy(arrival->destination() + header.offset, piece.data, header.length);
     arrival->received += header.length;
@@ -108,22 +136,28 @@ void Engine::keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, cons
     finish_if_complete(group, arrival.get());
 }
 
-void Engine::pass_on(pm_group *group, const Arrival &arrival, const WireHeader &header, const List &list, const Piece &piece)
+void Engine::pass_on(pm_group *group, const Arrival &arrival, const WireHeader &header, const List &list, const Piece &piece,
+                     bool posting)
 {
-    bool ours = !(header.flags & WireHeader::shared) && piece.stable.block() != nullptr;
+    WireHeader near = header;
+    const WireHeader far = for_afar(header);
+    if (!(header.flags & WireHeader::shared) && piece.stable.block() != nullptr) {
+        near.flags |= WireHeader::shared;
+        near.owner = group->setup.rank;
+        near.address = reinterpret_cast<std::uint64_t>(piece.stable.block());
+    }
+    if (arrival.readers() > 0 && is_by_itself(group, header))
+        offer(group, &near);
+    bool posted = header.flags & WireHeader::posted;
+    if (posting && post(group, near, list, piece.data, arrival.readers())) {
+        posted = true;
+        transport_.nudge(group->peer(arrival.ranks[arrival.host_begin + 1]));
+    }
     for (std::uint32_t child : arrival.role.children) {
         pm_peer *peer = group->peer(arrival.ranks[child]);
-        WireHeader next = header;
-        if (arrival.on_our_host(child) && transport_.on_host(peer)) {
-            if (ours) {
-                next.flags |= WireHeader::shared;
-                next.owner = group->setup.rank;
-                next.address = reinterpret_cast<std::uint64_t>(piece.stable.block());
-            }
-        } else {
-            next.set(WireHeader::shared, false);
-        }
-        relay(peer, next, list, piece);
+        bool here = arrival.on_our_host(child);
+        if (!(here && posted))
+            relay(peer, here && transport_.on_host(peer) ? near : far, list, piece);
     }
 }
 
@@ -133,8 +167,7 @@ void Engine::send_blocks(pm_group *group, Arrival *arrival, const WireHeader &he
         const Send &send = arrival->role.sends[arrival->blocks_sent];
         if (!arrival->has(send.offset, send.offset + send.size))
             return;
-        WireHeader next = header;
-        next.set(WireHeader::shared, false);
+        WireHeader next = for_afar(header);
         // A length has 32 bits, so a larger block goes in several.
         for (std::uint64_t done = 0; done < send.size; done += next.length) {
             next.offset = send.offset + done;

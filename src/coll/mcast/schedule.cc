@@ -4,7 +4,6 @@
 #include <bit>
 #include <numeric>
 #include <string>
-#include <unordered_map>
 
 namespace pm::coll {
 namespace {
@@ -158,18 +157,20 @@ Layout make_layout(std::uint32_t members, std::span<const int> host_of_member, i
         std::iota(layout.first.begin(), layout.first.end(), 0);
         return layout;
     }
-    std::unordered_map<int, std::uint32_t> numbers;  // host -> its place among the hosts
+    // host -> its place among the hosts, from 1 on; 0: none yet.
+    const auto [lowest, highest] = std::ranges::minmax(host_of_member);
+    std::vector<std::uint32_t> places(static_cast<std::size_t>(highest - lowest) + 1);
+    std::uint32_t hosts = 0;
     if (std::ranges::find(host_of_member, master_host) != host_of_member.end())
-        numbers.emplace(master_host, 0);
+        places[static_cast<std::size_t>(master_host - lowest)] = ++hosts;
     std::vector<std::uint32_t> number_of(members);  // by member
     for (std::uint32_t index = 0; index < members; ++index) {
-        // Neighbours are often on one host: they need no look at the map.
-        if (index > 0 && host_of_member[index] == host_of_member[index - 1])
-            number_of[index] = number_of[index - 1];
-        else
-            number_of[index] = numbers.emplace(host_of_member[index], numbers.size()).first->second;
+        std::uint32_t &place = places[static_cast<std::size_t>(host_of_member[index] - lowest)];
+        if (place == 0)
+            place = ++hosts;
+        number_of[index] = place - 1;
     }
-    layout.first.resize(numbers.size() + 1);
+    layout.first.resize(hosts + 1);
     for (std::uint32_t number : number_of)
         ++layout.first[number + 1];
     std::partial_sum(layout.first.begin(), layout.first.end(), layout.first.begin());

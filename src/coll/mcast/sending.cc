@@ -1,4 +1,4 @@
-// A master sends a multicast, to one member; and how any message leaves.
+// A master sends a multicast, to one member, or posts it for those of its host; and how any message leaves.
 //
 // Promise: the user's bytes are read until the device has accepted them or, when nobody waits for that, copied. What others need is
 // sent, or everything fails from then on: they would wait for ever.
@@ -209,6 +209,11 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     // Whoever is said to read it must: without hosts that is the first member alone.
     bool share = size >= settings_.shared_limit && size != 0 && transport_.on_host(peer) &&
                  (!by_host || (first.near && shares_host(group)));
+    bool posting = false, posted = false;
+    if (by_host && first.near) {
+        offer(group, &header);
+        posting = all_watch(group, words);
+    }
     std::size_t most = one_host ? settings_.block : settings_.piece;
     auto bytes = static_cast<const std::byte *>(data);
     bool sent;
@@ -216,14 +221,21 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     do {
         header.offset = offset;
         header.length = static_cast<std::uint32_t>(std::min(size - offset, most));
-        BlockHead *block = share ? lend(header.length, first.neighbours) : nullptr;
+        bool in_slot = posting && fits_in_slot(header, {words, orders});
+        BlockHead *block = (share || posting) && !in_slot ? lend(header.length, first.neighbours) : nullptr;
         if (block != nullptr)
             std::memcpy(bytes_of(block), bytes + offset, header.length);
         header.set(WireHeader::shared, block != nullptr);
         header.address = reinterpret_cast<std::uint64_t>(block);
-        sent = transmit(peer, header, {words, orders}, {bytes + offset, {}, outgoing != nullptr}, outgoing);
+        bool can_post = posting && (in_slot || block != nullptr);
+        if (can_post && post(group, header, {words, orders}, bytes + offset, first.neighbours))
+            sent = posted = true;
+        else
+            sent = transmit(peer, header, {words, orders}, {bytes + offset, {}, outgoing != nullptr}, outgoing);
         offset += header.length;
     } while (sent && offset < size);
+    if (posted)
+        transport_.nudge(peer);
     if (outgoing == nullptr)
         return sent ? PM_OK : PM_FAILED;
     outgoing->issued = true;

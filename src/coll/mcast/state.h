@@ -62,7 +62,7 @@ struct Engine::Arrival {
     bool is_leader() const { return position == host_begin; }
     bool on_our_host(std::uint32_t other) const { return other >= host_begin && other < host_end; }
     // Others of this host that will read what we share.
-    std::uint32_t readers() const { return is_leader() ? host_end - host_begin - 1 : 0; }
+    std::uint32_t readers() const { return is_leader() && host_end > host_begin ? host_end - host_begin - 1 : 0; }
     bool is_leaf() const { return role.children.empty() && role.sends.empty(); }
 
     std::byte *destination()
@@ -118,6 +118,15 @@ struct Engine::Outgoing {
     Time look_at = {};                                    // when to look after them
 };
 
+// An outbox of another process of our host, where it may post something for us.
+struct Engine::Watched {
+    pm_group *group;
+    int poster;
+    Outbox *outbox;
+    std::uint32_t generation;
+    std::uint64_t seen;  // the last post that was looked at
+};
+
 struct Engine::Parked {
     WireHeader header;
     std::vector<std::uint64_t> list;
@@ -131,6 +140,9 @@ struct pm_group {
     std::vector<std::uint32_t> next_orders;   // of what we send to each rank, for whole words
     std::vector<std::uint64_t> on_our_host;  // the set of these ranks, once it is needed
     std::optional<bool> shares_host;         // all of them are reached over shared memory
+    pm::coll::Outbox *outbox = nullptr;      // where we post
+    bool outbox_tried = false;
+    std::vector<std::uint64_t> watchers;  // who is known to look there
     std::unordered_map<int, pm::coll::Engine::Stream> streams;
     std::list<std::unique_ptr<pm::coll::Engine::Posted>> posted;
     std::list<std::shared_ptr<pm::coll::Engine::Arrival>> unexpected;  // in the order they may be received

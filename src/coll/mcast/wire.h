@@ -26,6 +26,7 @@ struct WireHeader {
         by_host = 4,     // hosts count for the layout
         in_payload = 8,  // the list
         by_rank = 16,    // the list has the orders of all ranks up to the last word, not only of members
+        posted = 32,     // all members of the poster's host read this one, see outbox.h
     };
 
     std::uint16_t group = 0;
@@ -45,21 +46,32 @@ struct WireHeader {
     std::uint64_t address = 0;
     std::uint32_t words = 0;
     std::uint32_t orders = 0;
+    std::uint64_t outbox = 0;  // where `poster`, on the receiver's host, will post the next ones; 0: nowhere
+    std::uint32_t generation = 0;
+    std::int32_t poster = 0;
 
     void set(Flag flag, bool on) { flags = static_cast<std::uint8_t>(on ? flags | flag : flags & ~flag); }
 };
-static_assert(sizeof(WireHeader) == 72);
-
-inline std::size_t list_size(const WireHeader &header)
-{
-    return header.words * sizeof(std::uint64_t) + (header.orders * sizeof(std::uint32_t) + 7) / 8 * 8;
-}
+static_assert(sizeof(WireHeader) == 88);
 
 // A view of the list, which is aligned.
 struct List {
     std::span<const std::uint64_t> words;
     std::span<const std::uint32_t> orders;
 };
+
+inline std::size_t list_size(std::size_t words, std::size_t orders)
+{
+    return words * sizeof(std::uint64_t) + (orders * sizeof(std::uint32_t) + 7) / 8 * 8;
+}
+inline std::size_t list_size(const WireHeader &header)
+{
+    return list_size(header.words, header.orders);
+}
+inline std::size_t list_size(const List &list)
+{
+    return list_size(list.words.size(), list.orders.size());
+}
 
 inline List list_at(const WireHeader &header, const void *place)
 {

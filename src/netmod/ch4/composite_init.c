@@ -43,6 +43,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     setup.offered = MPIDI_COMPOSITE_offered;
     setup.sent = MPIDI_COMPOSITE_sent;
     setup.idle = pm_coll_attend;
+    setup.has_news = pm_mcast_has_news;
     MPIDI_COMPOSITE_report_init();
     /* ch4's composition of MPI_Reduce by hosts gives wrong results when hosts have different numbers of ranks (test/mpich:
      * coll/reduce on test/coc/figure-3); MPICH's general one does not. */

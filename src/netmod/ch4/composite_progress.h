@@ -3,6 +3,7 @@
 
 #include "composite_impl.h"
 #include "coll/barrier/barrier.h"
+#include "coll/mcast/mcast.h"
 #include "coll/window/window.h"
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_progress(int vci, int blocking)
@@ -14,6 +15,8 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_progress(int vci, int blocking)
         pm_barrier_poll();
     if (unlikely(pm_counters_armed))
         pm_windows_poll();
+    if (unlikely(pm_mcast_watches))
+        pm_mcast_poll();
     return MPI_SUCCESS;
 }
 

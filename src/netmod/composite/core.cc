@@ -412,6 +412,7 @@ int pm_open(const pm_setup *setup)
     opening->offered = setup->offered;
     opening->sent = setup->sent;
     opening->idle = setup->idle;
+    opening->has_news = setup->has_news;
     core = opening.release();
     // Where the user chose, a choice that did not come true is worth a line.
     if (std::string_view(setup->devices) != "auto" || std::string_view(setup->networks) != "auto")
@@ -595,7 +596,8 @@ int pm_wait_arm(void)
             return 0;
     // [W4] from here on whoever changes something sees that we sleep; pairs with [W3] in pm_nudge.
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    return 1;
+    // With more threads sleeps are short, and what they would look at changes.
+    return core->threads || core->has_news == nullptr || !core->has_news();
 }
 
 void pm_wait_sleep(int nap)

@@ -43,6 +43,8 @@ typedef struct pm_setup {
     void (*sent)(void *cookie);
     /* Now and then, between polls. */
     void (*idle)(void);
+    /* By the only thread, before it sleeps: whether it would miss something that others have changed without a message. */
+    int (*has_news)(void);
 } pm_setup;
 
 /* A large message of which the receiver says where it belongs before it moves, where the device can do that; others may overtake

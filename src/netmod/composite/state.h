@@ -114,6 +114,7 @@ struct Core {
     void (*sent)(void *cookie) = nullptr;
     void (*idle)() = nullptr;
     Time looked{};  // when idle was called
+    int (*has_news)() = nullptr;
     void *(*arrived)(int, void *, void *, size_t, size_t) = nullptr;
     void (*offered)(int, void *, void *) = nullptr;
 };

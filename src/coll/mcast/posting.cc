@@ -1,0 +1,223 @@
+// Multicasts inside a host: posted once, read by every member that looks. See outbox.h.
+//
+// Promise: whoever gets a multicast by a message learns from it where the next ones will be posted, and looks there whenever the device is
+// polled. Once all members of a host do, they are posted to instead. A post that finds no free slot is sent as before. Who sleeps
+// is woken by the first member, so that a poster has one of them to look after, however many there are.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "coll/mcast/outbox.h"
+#include "coll/mcast/state.h"
+
+namespace pm::coll {
+namespace {
+
+constexpr std::size_t most_watched = 32;
+
+}  // namespace
+
+// nullptr when there is none to be had.
+Outbox *Engine::outbox_of(pm_group *group)
+{
+    if (!std::exchange(group->outbox_tried, true) && static_cast<std::size_t>(group->setup.size) <= Outbox::most_ranks &&
+        shares_host(group)) {
+        group->outbox = transport_.make_outbox();
+        if (group->outbox != nullptr)
+            group->outbox->generation++;
+        group->watchers.resize(group->words());
+    }
+    return group->outbox;
+}
+
+void Engine::offer(pm_group *group, WireHeader *header)
+{
+    Outbox *outbox = outbox_of(group);
+    header->outbox = reinterpret_cast<std::uint64_t>(outbox);
+    header->generation = outbox != nullptr ? outbox->generation : 0;
+    header->poster = group->setup.rank;
+}
+
+// Whether those of the set that are on our host all look at our outbox. What was seen once stays true.
+bool Engine::all_watch(pm_group *group, std::span<const std::uint64_t> words)
+{
+    Outbox *outbox = outbox_of(group);
+    if (outbox == nullptr)
+        return false;
+    const std::vector<std::uint64_t> &host = on_our_host(group);
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        for (std::uint64_t unknown = words[i] & host[i] & ~group->watchers[i]; unknown != 0; unknown &= unknown - 1) {
+            std::size_t rank = i * 64 + static_cast<std::size_t>(std::countr_zero(unknown));
+            // [M6] it knows which posts it has seen before it says that it watches; pairs with [M5].
+            if (outbox->watchers[rank].load(std::memory_order_acquire) != outbox->generation)
+                return false;
+            group->watchers[i] |= unknown & -unknown;
+        }
+    }
+    return true;
+}
+
+bool Engine::fits_in_slot(const WireHeader &header, const List &list)
+{
+    return sizeof header + list_size(list) + header.length <= sizeof(Outbox::Slot::message);
+}
+
+// For `readers` ranks of our host. False when the slot is still being read: nothing happened.
+bool Engine::post(pm_group *group, WireHeader header, const List &list, const std::byte *data, std::uint32_t readers)
+{
+    Outbox *outbox = group->outbox;
+    const std::uint64_t number = outbox->posts.load(std::memory_order_relaxed) + 1;
+    Outbox::Slot &slot = outbox->of(number);
+    // [M8] all have read what was here; pairs with [M7].
+    if (slot.unread.load(std::memory_order_acquire) != 0)
+        return false;
+    header.set(WireHeader::posted, true);
+    header.set(WireHeader::in_payload, false);
+    header.words = static_cast<std::uint32_t>(list.words.size());
+    header.orders = static_cast<std::uint32_t>(list.orders.size());
+    slot.number.store(0, std::memory_order_relaxed);
+    // [M9] whoever is not meant sees the change of the number, if it sees any; pairs with [M10].
+    std::atomic_thread_fence(std::memory_order_release);
+    slot.generation.store(outbox->generation, std::memory_order_relaxed);
+    for (std::size_t i = 0; i < group->words(); ++i)
+        slot.members[i].store(i < list.words.size() ? list.words[i] : 0, std::memory_order_relaxed);
+    std::byte *place = slot.message;
+    auto append = [&](const void *bytes, std::size_t size) {
+        if (size != 0)
+            std::memcpy(place, bytes, size);
+        place += size;
+    };
+    append(&header, sizeof header);
+    append(list.words.data(), list.words.size_bytes());
+    append(list.orders.data(), list.orders.size_bytes());
+    place = slot.message + sizeof header + list_size(list);
+    if (!(header.flags & WireHeader::shared))
+        append(data, header.length);
+    slot.unread.store(readers, std::memory_order_relaxed);
+    // [M3] the post is whole; pairs with [M4].
+    slot.number.store(number, std::memory_order_release);
+    outbox->posts.store(number, std::memory_order_release);
+    return true;
+}
+
+// A message says where more will be posted.
+void Engine::watch(pm_group *group, const WireHeader &header)
+{
+    auto found = std::ranges::find_if(watched_, [&](const auto &watched) {
+        return watched->group == group && watched->poster == header.poster;
+    });
+    if (found == watched_.end()) {
+        if (watched_.size() == most_watched)
+            return;
+        auto outbox = static_cast<Outbox *>(transport_.view(group->peer(header.poster), header.outbox, sizeof(Outbox)));
+        if (outbox == nullptr)
+            return;
+        watched_.push_back(std::make_unique<Watched>(
+            Watched{group, header.poster, outbox, header.generation, outbox->posts.load(std::memory_order_acquire)}));
+        found = std::prev(watched_.end());
+        transport_.watches(true);
+    }
+    // [M5] pairs with [M6]. Said again each time: one that was late with another generation may have written over it.
+    (*found)->outbox->watchers[static_cast<std::size_t>(group->setup.rank)].store((*found)->generation, std::memory_order_release);
+}
+
+// Calls take(header, list, data) for each post for us that we have not seen.
+template <class Take>
+bool Engine::read_posts(Watched *watched, Take take)
+{
+    Outbox *outbox = watched->outbox;
+    const auto self = static_cast<std::size_t>(watched->group->setup.rank);
+    const std::uint64_t posts = outbox->posts.load(std::memory_order_acquire);
+    bool something = false;
+    while (watched->seen < posts) {
+        // Of those further back none was for us: its slot would not have been used again.
+        watched->seen = std::max(watched->seen + Outbox::slots, posts) - Outbox::slots;
+        const std::uint64_t number = ++watched->seen;
+        Outbox::Slot &slot = outbox->of(number);
+        // [M4] pairs with [M3].
+        if (slot.number.load(std::memory_order_acquire) != number)
+            continue;
+        const std::uint32_t generation = slot.generation.load(std::memory_order_relaxed);
+        const std::uint64_t word = slot.members[self / 64].load(std::memory_order_relaxed);
+        // [M10] pairs with [M9].
+        std::atomic_thread_fence(std::memory_order_acquire);
+        if (slot.number.load(std::memory_order_relaxed) != number || generation != watched->generation || !(word >> self % 64 & 1))
+            continue;
+        WireHeader header;
+        std::memcpy(&header, slot.message, sizeof header);
+        const std::byte *place = slot.message + sizeof header;
+        take(header, list_at(header, place), place + list_size(header));
+        something = true;
+        // [M7] pairs with [M8].
+        slot.unread.fetch_sub(1, std::memory_order_release);
+    }
+    return something;
+}
+
+bool Engine::poll()
+{
+    bool something = false;
+    for (std::size_t i = 0; i < watched_.size(); ++i) {
+        Watched *watched = watched_[i].get();
+        if (watched->outbox->posts.load(std::memory_order_relaxed) == watched->seen) [[likely]]
+            continue;
+        something |= read_posts(watched, [&](const WireHeader &header, const List &list, const std::byte *data) {
+            wake_others(watched->group, header, list);
+            on_message(header, list, {data});
+        });
+    }
+    return something;
+}
+
+bool Engine::has_news() const
+{
+    return std::ranges::any_of(watched_, [](const auto &watched) {
+        return watched->outbox->posts.load(std::memory_order_relaxed) != watched->seen;
+    });
+}
+
+// Those of word i of a set whom a post is for, but for ourselves.
+std::uint64_t Engine::other_readers(pm_group *group, const WireHeader &header, const List &list, std::size_t i)
+{
+    return list.words[i] & on_our_host(group)[i] & ~bitmap::bit_in_word(header.master, i) & ~bitmap::bit_in_word(header.poster, i);
+}
+
+// Whether we are the first one on our host whom a post is for.
+bool Engine::is_first_reader(pm_group *group, const WireHeader &header, const List &list)
+{
+    const auto self = static_cast<std::size_t>(group->setup.rank);
+    for (std::size_t i = 0; i < self / 64; ++i)
+        if (other_readers(group, header, list, i) != 0)
+            return false;
+    return (other_readers(group, header, list, self / 64) & ((std::uint64_t{1} << self % 64) - 1)) == 0;
+}
+
+// The first one wakes those that sleep.
+void Engine::wake_others(pm_group *group, const WireHeader &header, const List &list)
+{
+    if (!is_first_reader(group, header, list))
+        return;
+    for (std::size_t i = 0; i < list.words.size(); ++i)
+        for (std::uint64_t word = other_readers(group, header, list, i); word != 0; word &= word - 1)
+            transport_.nudge(group->peer(static_cast<int>(i) * 64 + std::countr_zero(word)));
+}
+
+// The group ends here. What was posted for it and not received is not kept from being forgotten.
+void Engine::stop_posting(pm_group *group)
+{
+    for (auto &watched : watched_)
+        if (watched->group == group)
+            read_posts(watched.get(), [&](const WireHeader &header, const List &, const std::byte *) {
+                Piece dropped;
+                if (header.flags & WireHeader::shared)
+                    view_shared(group, header, &dropped);
+            });
+    if (std::erase_if(watched_, [&](const auto &watched) { return watched->group == group; }) != 0)
+        transport_.watches(!watched_.empty());
+    if (group->outbox != nullptr)
+        transport_.free_outbox(group->outbox);
+}
+
+}  // namespace pm::coll
