@@ -117,6 +117,7 @@ class Engine {
     void give_turns(pm_group *group, Stream *stream);
     void match(pm_group *group, const std::shared_ptr<Arrival> &arrival);
     void pass_on(pm_group *group, const Arrival &arrival, const WireHeader &header, const List &list, const Piece &piece, bool posting);
+    void relay_afar(pm_peer *peer, const WireHeader &header, const List &list, const Piece &piece);
     static bool is_by_itself(const pm_group *group, const WireHeader &header);
     void keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, const WireHeader &header, const List &list,
               const Piece &piece);

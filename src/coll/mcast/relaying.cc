@@ -140,7 +140,6 @@ void Engine::pass_on(pm_group *group, const Arrival &arrival, const WireHeader &
                      bool posting)
 {
     WireHeader near = header;
-    const WireHeader far = for_afar(header);
     if (!(header.flags & WireHeader::shared) && piece.stable.block() != nullptr) {
         near.flags |= WireHeader::shared;
         near.owner = group->setup.rank;
@@ -155,10 +154,24 @@ void Engine::pass_on(pm_group *group, const Arrival &arrival, const WireHeader &
     }
     for (std::uint32_t child : arrival.role.children) {
         pm_peer *peer = group->peer(arrival.ranks[child]);
-        bool here = arrival.on_our_host(child);
-        if (!(here && posted))
-            relay(peer, here && transport_.on_host(peer) ? near : far, list, piece);
+        if (!arrival.on_our_host(child) || !transport_.on_host(peer))
+            relay_afar(peer, header, list, piece);
+        else if (!posted)
+            relay(peer, near, list, piece);
     }
+}
+
+// In shared memory a piece may be larger than it is good for a network.
+void Engine::relay_afar(pm_peer *peer, const WireHeader &header, const List &list, const Piece &piece)
+{
+    WireHeader next = for_afar(header);
+    std::uint64_t done = 0;
+    do {
+        next.offset = header.offset + done;
+        next.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(header.length - done, settings_.piece));
+        relay(peer, next, list, {piece.data + done, piece.stable});
+        done += next.length;
+    } while (done < header.length);
 }
 
 void Engine::send_blocks(pm_group *group, Arrival *arrival, const WireHeader &header, const List &list)

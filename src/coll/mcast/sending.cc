@@ -214,7 +214,7 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
         offer(group, &header);
         posting = all_watch(group, words);
     }
-    std::size_t most = one_host ? settings_.block : settings_.piece;
+    std::size_t most = one_host || share ? settings_.block : settings_.piece;
     auto bytes = static_cast<const std::byte *>(data);
     bool sent;
     std::size_t offset = 0;
