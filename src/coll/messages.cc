@@ -38,6 +38,16 @@ void pm_coll_taken(void *cookie)
     (PM_WINDOW_IS_OURS(cookie) ? pm_window_taken : pm_mcast_taken)(cookie);
 }
 
+void pm_coll_poll(void)
+{
+    if (pm_barriers_in_flight)
+        pm_barrier_poll();
+    if (pm_counters_armed)
+        pm_windows_poll();
+    if (pm_mcast_watches)
+        pm_mcast_poll();
+}
+
 void pm_coll_attend(void)
 {
     pm_mcast_attend();

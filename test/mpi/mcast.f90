@@ -41,7 +41,8 @@ program mcast
             ! with requests; the receiver asks for any, and has seen it before
             if (rank == master) then
                 sent_later = [(value_of(i), i = 1, elements)]
-                call MPIX_Imcast(sent_later, count, MPI_DOUBLE_PRECISION, members, tag, MPI_COMM_WORLD, 0, sending)
+                call MPIX_Imcast(sent_later, count, MPI_DOUBLE_PRECISION, members, tag, MPI_COMM_WORLD, MPIX_MCAST_DELIVERED, &
+                                 sending)
             end if
             if (mod(rank, step) == 0) then
                 there = .false.

@@ -1,28 +1,12 @@
-/* MPIX_Mcast and its receiving side: MPI's communicators, datatypes and requests for the engine in coll/mcast. */
+/* MPIX_Mcast and its receiving side: MPI's datatypes and requests for the engine in coll/mcast. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_coll_life.h"
 #include "coll/ch4/composite_bitmap.h"
-#include "coll/barrier/barrier.h"
 #include "coll/mcast/mcast.h"
 
 /* Bytes of short multicasts that wait in copies. */
 #define BACKLOG_LIMIT (1 << 20)
-
-static pm_group *groups[1 << (8 * sizeof(MPIR_Context_id_t))];
-
-static pm_peer *peer_of(void *context, int rank)
-{
-    return MPIDI_COMPOSITE_peer(context, rank);
-}
-
-static int host_of(void *context, int rank)
-{
-    int host = -1;
-
-    (void) MPIDIU_get_node_id(context, rank, &host);
-    return host;
-}
 
 /* What a request needs to know until its end. */
 typedef struct {
@@ -88,49 +72,9 @@ int MPIDI_COMPOSITE_mcast_init(void)
     return pm_mcast_open(&setup);
 }
 
-/* MPICH's own communicators of a host and of one rank of each host are not the user's. */
-static bool may_have_group(MPIR_Comm * comm)
-{
-    return comm->comm_kind == MPIR_COMM_KIND__INTRACOMM && comm->hierarchy_kind != MPIR_COMM_HIERARCHY_KIND__NODE &&
-        comm->hierarchy_kind != MPIR_COMM_HIERARCHY_KIND__NODE_ROOTS;
-}
-
-/* Everybody has the communicator's id from now on, and may send to us. */
-void MPIDI_COMPOSITE_mcast_comm_commit(MPIR_Comm * comm)
-{
-    pm_group_setup setup;
-
-    if (!may_have_group(comm) || groups[comm->context_id])
-        return;
-    setup.id = comm->context_id;
-    setup.size = comm->local_size;
-    setup.rank = comm->rank;
-    setup.context = comm;
-    setup.peer = peer_of;
-    /* Other jobs number the hosts in their own way. */
-    setup.host = MPIDI_COMM(comm, map).mode == MPIDI_RANK_MAP_MLUT || MPIDI_COMM(comm, map).avtid != 0 ? NULL : host_of;
-    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    groups[comm->context_id] = pm_group_open(&setup);
-    pm_barrier_group_open(&setup);
-    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-}
-
-void MPIDI_COMPOSITE_mcast_comm_free(MPIR_Comm * comm)
-{
-    if (!may_have_group(comm) || groups[comm->context_id] == NULL)
-        return;
-    /* A request that is freed may be the last to hold the communicator, and then the lock is held. */
-    MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);
-    pm_group_close(groups[comm->context_id]);
-    pm_barrier_group_close(comm->context_id);
-    groups[comm->context_id] = NULL;
-    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-}
-
 void MPIDI_COMPOSITE_mcast_finalize(void)
 {
     pm_mcast_close();
-    memset(groups, 0, sizeof groups);
 }
 
 /* A request and what belongs to it; a buffer that is not contiguous gets a contiguous one beside it. */
@@ -189,7 +133,7 @@ int MPIR_Imcast_impl(const void *buf, MPI_Count count, MPI_Datatype datatype, co
     if (operation->packed)
         MPIR_Typerep_pack(buf, count, datatype, 0, operation->packed, operation->room, &packed);
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    sent = pm_mcast_send(groups[comm->context_id], data, operation->room, members, tag, flags & MPIX_MCAST_DELIVERED, operation);
+    sent = pm_mcast_send(MPIDI_COMPOSITE_group_of(comm), data, operation->room, members, tag, flags & MPIX_MCAST_DELIVERED, operation);
     if (sent == PM_FAILED)
         mpi_errno = MPIDI_COMPOSITE_lost();
     if (sent != PM_QUEUED)
@@ -232,7 +176,7 @@ int MPIR_Mcast_impl(const void *buf, MPI_Count count, MPI_Datatype datatype, con
         mpi_errno = MPIDI_COMPOSITE_check_bitmap(members, comm);
         MPIR_ERR_CHECK(mpi_errno);
         MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-        sent = pm_mcast_send(groups[comm->context_id], MPIR_get_contig_ptr(buf, true_lb), size, members, tag, 0, NULL);
+        sent = pm_mcast_send(MPIDI_COMPOSITE_group_of(comm), MPIR_get_contig_ptr(buf, true_lb), size, members, tag, 0, NULL);
         behind = pm_mcast_backlog();
         MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
         if (sent == PM_FAILED)
@@ -275,7 +219,7 @@ int MPIR_Mcast_irecv_impl(void *buf, MPI_Count count, MPI_Datatype datatype, int
     MPIR_ERR_CHECK(mpi_errno);
     *request = operation->request;
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    pm_mcast_receive(groups[comm->context_id], data, operation->room, source == MPI_ANY_SOURCE ? PM_ANY : source,
+    pm_mcast_receive(MPIDI_COMPOSITE_group_of(comm), data, operation->room, source == MPI_ANY_SOURCE ? PM_ANY : source,
                      tag == MPI_ANY_TAG ? PM_ANY : tag, members, operation);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 
@@ -310,7 +254,7 @@ int MPIR_Mcast_iprobe_impl(int source, int tag, MPIR_Comm * comm, int *flag, MPI
     mpi_errno = MPID_Progress_test(NULL);
     MPIR_ERR_CHECK(mpi_errno);
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    *flag = pm_mcast_probe(groups[comm->context_id], source == MPI_ANY_SOURCE ? PM_ANY : source,
+    *flag = pm_mcast_probe(MPIDI_COMPOSITE_group_of(comm), source == MPI_ANY_SOURCE ? PM_ANY : source,
                            tag == MPI_ANY_TAG ? PM_ANY : tag, &found_source, &found_tag, &size);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     if (*flag && status != MPI_STATUS_IGNORE) {

@@ -8,10 +8,14 @@ void MPIDI_COMPOSITE_coll_init(void);
 void MPIDI_COMPOSITE_coll_comm_free(MPIR_Comm * comm);
 int MPIDI_COMPOSITE_coll_finalize(void);        /* waits until everybody has read what broadcasts left with us */
 
-/* The same for coll/ch4/composite_mcast.c. */
+/* The same for coll/ch4/composite_group.c: what a communicator is to the engines of src/coll. */
+void MPIDI_COMPOSITE_group_commit(MPIR_Comm * comm);
+void MPIDI_COMPOSITE_group_free(MPIR_Comm * comm);
+void MPIDI_COMPOSITE_groups_finalize(void);     /* when the engines have ended */
+struct pm_group *MPIDI_COMPOSITE_group_of(MPIR_Comm * comm);
+
+/* For coll/ch4/composite_mcast.c. */
 int MPIDI_COMPOSITE_mcast_init(void);           /* PM_OK or PM_FAILED */
-void MPIDI_COMPOSITE_mcast_comm_commit(MPIR_Comm * comm);
-void MPIDI_COMPOSITE_mcast_comm_free(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_mcast_finalize(void);
 
 /* For coll/ch4/composite_fuzzy.c and composite_notify.c. */

@@ -187,7 +187,7 @@ cvars:
     - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_TREE_LIMIT
       category    : CH4_COMPOSITE
       type        : int
-      default     : 8192
+      default     : 131072
       class       : none
       verbosity   : MPI_T_VERBOSITY_USER_BASIC
       scope       : MPI_T_SCOPE_LOCAL
@@ -197,7 +197,7 @@ cvars:
     - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_DOUBLING_LIMIT
       category    : CH4_COMPOSITE
       type        : int
-      default     : 8192
+      default     : 131072
       class       : none
       verbosity   : MPI_T_VERBOSITY_USER_BASIC
       scope       : MPI_T_SCOPE_LOCAL
@@ -207,7 +207,7 @@ cvars:
     - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_CHAIN_LIMIT
       category    : CH4_COMPOSITE
       type        : int
-      default     : 8192
+      default     : 131072
       class       : none
       verbosity   : MPI_T_VERBOSITY_USER_BASIC
       scope       : MPI_T_SCOPE_LOCAL

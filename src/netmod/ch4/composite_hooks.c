@@ -60,14 +60,14 @@ int MPIDI_COMPOSITE_mpi_win_free_hook(MPIR_Win * win)
 
 int MPIDI_COMPOSITE_mpi_comm_commit_post_hook(MPIR_Comm * comm)
 {
-    MPIDI_COMPOSITE_mcast_comm_commit(comm);
+    MPIDI_COMPOSITE_group_commit(comm);
     return MPI_SUCCESS;
 }
 
 int MPIDI_COMPOSITE_mpi_comm_free_hook(MPIR_Comm * comm)
 {
     MPIDI_COMPOSITE_coll_comm_free(comm);
-    MPIDI_COMPOSITE_mcast_comm_free(comm);
+    MPIDI_COMPOSITE_group_free(comm);
     return MPI_SUCCESS;
 }
 

@@ -179,6 +179,7 @@ static int barrier_with_progress(void)
     if (created != 0)
         return MPIR_pmi_barrier();
     while (!MPL_atomic_acquire_load_int(&linger.done)) {
+        pm_coll_poll();
         if (pm_progress() < 0) {
             /* Whoever has heard first that all are here has left. */
             usleep(FAREWELL_STEP);
@@ -205,6 +206,7 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     mpi_errno = MPIDI_COMPOSITE_send_routes();
     MPIR_ERR_CHECK(mpi_errno);
     while (pm_sends_queued()) {
+        pm_coll_poll();
         if (pm_progress() < 0)
             MPIDI_COMPOSITE_FAIL(mpi_errno);
         if (pm_sends_queued())
@@ -217,6 +219,7 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     MPIR_ERR_CHECK(mpi_errno);
     MPIDI_COMPOSITE_dynamic_finalize();
     MPIDI_COMPOSITE_mcast_finalize();
+    MPIDI_COMPOSITE_groups_finalize();
     MPIDI_COMPOSITE_fuzzy_finalize();
     MPIDI_COMPOSITE_notify_finalize();
     pm_close();

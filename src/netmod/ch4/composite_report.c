@@ -2,6 +2,7 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_report.h"
+#include "coll/messages.h"
 #include "netmod/composite/setup.h"
 
 #define PIECE_SIZE 900
@@ -151,6 +152,7 @@ static int write_routes(void)
     if (format == NULL || MPIR_Process.rank != 0)
         return MPI_SUCCESS;
     while (!all_told()) {
+        pm_coll_poll();
         if (pm_progress() < 0)
             MPIDI_COMPOSITE_FAIL(mpi_errno);
         if (!all_told())
