@@ -9,9 +9,10 @@ UDP_PROGRAMS = ("net_limits", "net_pingpong", "net_alltoone", "net_loss", "net_r
 COC_PROGRAMS = ("net_jacobi", "net_alltoall")       # on a cluster of clusters
 NETWORK_PROGRAMS = (UDP_PROGRAMS + ("net_mcast", "net_ucx", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
                     + ("net_notify", "net_fuzzy", "net_cshift"))
-PROGRAMS = ("limits",) + PAIR_PROGRAMS + ("threads", "coll", "fuzzy", "cshift", "laplace", "mcast", "init", "idle") + NETWORK_PROGRAMS
+PROGRAMS = (("limits",) + PAIR_PROGRAMS + ("threads", "coll", "fuzzy", "background", "cshift", "laplace", "mcast", "init", "idle")
+            + NETWORK_PROGRAMS)
 GROUPS = {"network": NETWORK_PROGRAMS, "coc": COC_PROGRAMS, "mcast": ("mcast", "net_mcast"),
-          "sync": ("notify", "fuzzy", "cshift", "laplace", "net_notify", "net_fuzzy", "net_cshift"),
+          "sync": ("notify", "fuzzy", "background", "cshift", "laplace", "net_notify", "net_fuzzy", "net_cshift"),
           "composite": ("net_ucx", "anysource", "net_anysource", "net_all_open", "net_init", *COC_PROGRAMS, "threads")}
 # The others are named like their program.
 EXECUTABLES = {"net_loss": "pingpong", "net_recovery": "pingpong", "net_ucx": "pingpong", "net_all_open": "pingpong",
@@ -68,6 +69,10 @@ COC_WAYS = {
 # Each host takes all cores of the machine for its own: a rank that polled would keep those of the other hosts from running.
 COC_WAIT = _settings(wait="sleep")
 COC_SIZES = (1024, 65536)           # of the all-to-all, for each pair
+
+# Named, so that it does not matter what the environment of a run says.
+WITHOUT_THREAD, WITH_THREAD = "without a progress thread", "with a progress thread"
+PROGRESS_THREAD = {WITHOUT_THREAD: (("MPIR_CVAR_ASYNC_PROGRESS", "0"),), WITH_THREAD: (("MPIR_CVAR_ASYNC_PROGRESS", "1"),)}
 
 # Of the multicast: 8 B to 8 MB. At some sizes the others run, too; with more ranks than cores they take long.
 MCAST_SHORT = tuple(8 << i for i in range(0, 11, 2))                # up to 8 KB
@@ -221,6 +226,9 @@ def plan(only, ranks, cores, quick):
                      for count in ranks for operation in COLLECTIVES]
         elif program == "fuzzy":
             jobs += [Job(program, count, long_time if count > cores else time) for count in ranks]
+        elif program == "background":
+            jobs += [Job(program, 2, long_time, environment=settings, ours_only=True, variant=variant)
+                     for variant, settings in PROGRESS_THREAD.items()]
         elif program == "cshift":
             jobs += [Job(program, count, (long_time if count > cores else time) + _CSHIFT_SIZES, ours_only=True)
                      for count in CSHIFT_RANKS]

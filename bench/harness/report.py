@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from . import bars as bars_module
 from .measure import DISTURBED
 from .plan import (ALONE, APPLICATION_RANKS, APPLICATION_SIZES, COC_RANKS, COMPOSITE, CROWD, LARGE, MCAST_COMPARED, MCAST_MANY, OPEN,
-                   RECOVERIES, coc_variant, loss_variant)
+                   RECOVERIES, WITH_THREAD, WITHOUT_THREAD, coc_variant, loss_variant)
 from .text import markdown_table, number, plain_table, quantity, size_text
 
 INIT_NAMES = {"init": "MPI_Init", "init_last": "MPI_Init from the last call on", "job": "whole job",
@@ -25,6 +25,7 @@ class Section:
     between_hosts: bool = False
     baseline: tuple = ()    # a name, and a function from a key to the key it is also compared with
     columns: object = None  # ratios of its own: a function of summary and MPIs; None: ours against the peers
+    values: object = None   # quantities of its own: a function of summary; None: one for each MPI
 
 
 def _size(key):
@@ -174,6 +175,30 @@ def _cshift_section(program, title, note):
                    baseline=("none", none), columns=_no_ratios)
 
 
+# Of background: what a row says of its metric. A row is a result without the thread; the one with it stands beside.
+BACKGROUND = {"latency": "8 B one-way time", "computing": "computing in both ranks", "seen": "until the start is seen, median",
+              "seen_most": "until the start is seen, 9 of 10 rounds"}
+
+
+def _background_section():
+    def with_thread(key):
+        return _with_variant(key, WITH_THREAD)
+
+    def values(summary):
+        return [("without", lambda key: summary.value("ours", key)), ("with", lambda key: summary.value("ours", with_thread(key)))]
+
+    return Section("The progress thread", "background", lambda key: _variant(key) == WITHOUT_THREAD,
+                   lambda key: BACKGROUND[key[1].split(", ")[0]],
+                   "The same program without and with `MPIR_CVAR_ASYNC_PROGRESS=1`, 2 ranks. The first row is what the thread costs a "
+                   "program that makes calls all the time; the second what it costs one that makes none, a fixed amount of computing "
+                   "in both ranks; the others what it brings to one that computes and looks at a flag: how long it does not know that "
+                   "the other rank has started a fuzzy barrier. Without the thread it learns that in its next call, here after 5 ms "
+                   "of computing; with it as soon as the thread has woken up, which naps for half a millisecond at a time while the "
+                   "rank makes calls itself.",
+                   columns=lambda summary, mpis: [("with/without", lambda key: summary.ratio("ours", "ours", with_thread(key), key))],
+                   values=values)
+
+
 def _ranks(key):
     return f"{key[3]} rank" + ("s" if key[3] > 1 else "")
 
@@ -268,6 +293,7 @@ SECTIONS = [
             "Time per operation, of the slowest rank. The root of the broadcast moves; 4 KB of the all-to-all is what each "
             "pair exchanges."),
     _fuzzy_section("fuzzy", "Barriers", ""),
+    _background_section(),
     _cshift_section("cshift", "Circular shift", ""),
     Section("Laplace's equation", "laplace", lambda key: True, lambda key: LAPLACE_WAYS[key[1]],
             "Time of an iteration of `examples/laplace.c` on 1024 x 1024 points and 2 ranks, which write their border rows with "
@@ -312,9 +338,11 @@ def _section_rows(summary, mpis, section):
         name, baseline_of = section.baseline
         columns += [(f"{mpi.name}/{name}", lambda key, mpi=mpi: summary.ratio(mpi.name, mpi.name, key, baseline_of(key)))
                     for mpi in mpis]
+    values = (section.values(summary) if section.values
+              else [(mpi.name, lambda key, mpi=mpi: summary.value(mpi.name, key)) for mpi in mpis])
     rows = [[section.label(key)] + [number(ratio(key)) for _, ratio in columns]
-            + [quantity(summary.value(mpi.name, key), summary.units[key]) for mpi in mpis] for key in keys]
-    headings = [""] + [heading for heading, _ in columns] + [mpi.name for mpi in mpis]
+            + [quantity(value(key), summary.units[key]) for _, value in values] for key in keys]
+    headings = [""] + [heading for heading, _ in columns + values]
     better = "higher is better" if keys and summary.higher_is_better(keys[0]) else "lower is better"
     if len({summary.higher_is_better(key) for key in keys}) > 1:
         better = "latency: lower is better; bandwidth: higher is better"
