@@ -256,7 +256,9 @@ TEST_P(BarrierEngines, NobodyLooksWithoutBeingTold)
 INSTANTIATE_TEST_SUITE_P(Shapes, BarrierEngines,
                          testing::Values(Shape{1, 1, true}, Shape{2, 2, true}, Shape{3, 3, true}, Shape{5, 5, false}, Shape{9, 9, true},
                                          Shape{2, 1, true}, Shape{3, 1, true}, Shape{7, 1, true}, Shape{9, 2, true}, Shape{9, 2, false},
-                                         Shape{16, 4, true}, Shape{16, 3, true}),
+                                         Shape{16, 4, true}, Shape{16, 3, true},
+                                         // more hosts than one is the hub of
+                                         Shape{9, 1, true}, Shape{16, 1, true}, Shape{32, 2, true}, Shape{33, 3, false}, Shape{33, 3, true}),
                          [](const auto &info) {
                              return std::to_string(info.param.ranks) + "_by_" + std::to_string(info.param.ranks_per_host) +
                                     (info.param.shared ? "_shared" : "");
@@ -266,17 +268,32 @@ TEST(BarrierEngine, EachIsToldWhenItIsStarted)
 {
     Job job({2, 1, true});
     job.open(1);
-    job.start(0);
-    EXPECT_EQ(job.messages, 1u);
-    for (int i = 0; i < 8; ++i)
+    for (std::size_t i = 1; i <= 8; ++i) {
         job.start(1);
+        EXPECT_EQ(job.messages, i) << "the rank may compute next";
+    }
     job.settle();
-    std::size_t before = job.messages;
-    for (int i = 0; i < 7; ++i)
+    for (std::size_t i = 1; i <= 8; ++i) {
         job.start(0);
+        EXPECT_EQ(job.messages, 8 + i) << "the hub has heard of it";
+    }
     job.settle();
     EXPECT_EQ(job.in_flight(), 0u);
-    EXPECT_EQ(job.messages - before, 7u);  // the rank may compute next
+    EXPECT_EQ(job.messages, 16u);
+}
+
+// Two messages for every host but one, or the rounds of a dissemination.
+TEST(BarrierEngine, HowManyMessages)
+{
+    for (auto [hosts, most] : {std::pair{2, 2}, {4, 6}, {5, 8}, {8, 14}, {9, 36}, {16, 64}, {20, 100}}) {
+        Job job({hosts, 1, true});
+        job.open(1);
+        for (int rank = 0; rank < hosts; ++rank)
+            job.start(rank);
+        job.settle();
+        EXPECT_EQ(job.in_flight(), 0u);
+        EXPECT_EQ(job.messages, static_cast<std::size_t>(most)) << hosts << " hosts";
+    }
 }
 
 TEST(BarrierEngine, OnAHostTheLastOneRingsAllOthers)

@@ -5,6 +5,14 @@
 #include <utility>
 
 namespace pm::coll {
+namespace {
+
+void raise(std::uint64_t *number, std::uint64_t to)
+{
+    *number = std::max(*number, to);
+}
+
+}  // namespace
 
 BarrierEngine::~BarrierEngine()
 {
@@ -65,7 +73,7 @@ void BarrierEngine::place(Group *group)
         group->board_known = true;
         if (group->board != nullptr) {
             group->base = group->board->done.load(std::memory_order_relaxed);
-            group->board->heard.store(group->base + group->heard[0], std::memory_order_relaxed);
+            group->board->heard.store(group->base + group->least_heard(), std::memory_order_relaxed);
         }
         for (int rank : group->mates)
             send(group, rank, BarrierMessage::Kind::board, reinterpret_cast<std::uint64_t>(group->board));
@@ -75,7 +83,8 @@ void BarrierEngine::place(Group *group)
 void BarrierEngine::send(Group *group, int rank, BarrierMessage::Kind kind, std::uint64_t number, unsigned round)
 {
     if (!transport_.send(group->peer(rank),
-                         {group->setup.id, kind, static_cast<std::uint8_t>(round), group->setup.rank, number, group->base}))
+                         {group->setup.id, kind, static_cast<std::uint8_t>(round),
+                          kind == BarrierMessage::Kind::host ? static_cast<int>(group->place) : group->setup.rank, number, group->base}))
         transport_.failed({});
 }
 
@@ -140,7 +149,7 @@ void BarrierEngine::announce(Group *group)
         if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1u < all)
             continue;
         if (group->spans_hosts()) {
-            send(group, group->partner(0), BarrierMessage::Kind::round, number);
+            tell_of_host(group, number);
             // [B7] we see what the leader has heard, or it sees that we are here; pairs with [B8].
             std::atomic_thread_fence(std::memory_order_seq_cst);
             if (!group->leads() && group->board->heard.load(std::memory_order_relaxed) >= group->base + number)
@@ -189,6 +198,29 @@ void BarrierEngine::lead(Group *group)
         for (int rank : group->mates)
             group->led = std::min(group->led, group->mates_arrived[rank]);
     }
+    const std::uint64_t known = group->is_star() ? lead_star(group) : lead_rounds(group);
+    if (known > group->finished) {
+        group->finished = known;
+        publish(group, known);
+    }
+}
+
+// Both answer how far all hosts have come.
+std::uint64_t BarrierEngine::lead_star(Group *group)
+{
+    if (group->board == nullptr && group->told[0] < group->led) {
+        group->told[0] = group->led;
+        tell_of_host(group, group->led);
+    }
+    const std::uint64_t known = std::min(group->led, group->least_heard());
+    if (group->is_hub() && known > group->finished)
+        for (std::size_t place = 1; place < group->leaders.size(); ++place)
+            send(group, group->leaders[place], BarrierMessage::Kind::all, known);
+    return known;
+}
+
+std::uint64_t BarrierEngine::lead_rounds(Group *group)
+{
     std::uint64_t known = group->led;
     for (unsigned round = 0; round < group->rounds; ++round) {
         if (group->told[round] < known && (round > 0 || group->board == nullptr)) {
@@ -197,10 +229,16 @@ void BarrierEngine::lead(Group *group)
         }
         known = std::min(known, group->heard[round]);
     }
-    if (known > group->finished) {
-        group->finished = known;
-        publish(group, known);
-    }
+    return known;
+}
+
+// All of our host have arrived. Whoever of them knows may say so.
+void BarrierEngine::tell_of_host(Group *group, std::uint64_t number)
+{
+    if (!group->is_star())
+        send(group, group->partner(0), BarrierMessage::Kind::round, number);
+    else if (!group->is_hub())
+        send(group, group->leaders[0], BarrierMessage::Kind::host, number);
 }
 
 bool BarrierEngine::complete(Group *group)
@@ -258,6 +296,13 @@ bool BarrierEngine::poll()
     return something;
 }
 
+// For whoever comes last on our host.
+void BarrierEngine::note_heard(Group *group)
+{
+    if (group->board != nullptr)
+        group->board->heard.store(group->base + group->least_heard(), std::memory_order_relaxed);
+}
+
 void BarrierEngine::on_message(const BarrierMessage &message)
 {
     Group &group = group_of(message.group);
@@ -271,9 +316,15 @@ void BarrierEngine::on_message(const BarrierMessage &message)
             group.mates_arrived[message.from] = message.number;
             break;
         case BarrierMessage::Kind::round:
-            group.heard[message.round] = std::max(group.heard[message.round], message.number);
-            if (message.round == 0 && group.board != nullptr)
-                group.board->heard.store(group.base + group.heard[0], std::memory_order_relaxed);
+            raise(&group.heard[message.round], message.number);
+            note_heard(&group);
+            break;
+        case BarrierMessage::Kind::host:
+            raise(&group.heard[static_cast<std::size_t>(message.from)], message.number);
+            note_heard(&group);
+            break;
+        case BarrierMessage::Kind::all:
+            raise(&group.heard[0], message.number);
             break;
         case BarrierMessage::Kind::done:
             group.done = message.number;

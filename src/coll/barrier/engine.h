@@ -12,6 +12,7 @@
 //   led >= heard[0..] >= finished           of a leader: its host has arrived; others have; all have
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -40,7 +41,9 @@ struct BarrierMessage {
     enum class Kind : std::uint8_t {
         board,    // leader to the ranks of its host: the board is at `number`; 0: there is none, tell me by messages
         arrived,  // rank to its leader, without a board: up to `number`
-        round,    // leader to leader: up to `number`
+        round,    // host to leader: up to `number`
+        host,     // host to the hub: up to `number`, all of the host in place `from`
+        all,      // hub to the leaders: up to `number`, all of all hosts
         done,     // leader to the ranks of its host, without a board: up to `number`
     };
     std::uint16_t group = 0;
@@ -86,6 +89,8 @@ class BarrierEngine {
     std::size_t in_flight() const { return in_flight_; }
 
   private:
+    static constexpr std::size_t star_hosts = 8;
+
     struct Started {
         volatile int *flag;
         void *cookie;
@@ -110,11 +115,19 @@ class BarrierEngine {
         std::uint16_t seen = 0;       // on the board, of the first one we wait for
 
         std::uint64_t led = 0, finished = 0;
-        std::array<std::uint64_t, 32> heard{}, told{};       // by round
+        std::array<std::uint64_t, 32> heard{}, told{};       // by round; of the hub by place
         std::unordered_map<int, std::uint64_t> mates_arrived;  // without a board
 
         bool leads() const { return setup.rank == leader; }
         bool spans_hosts() const { return leaders.size() > 1; }
+        // Of few hosts the first one's leader is the hub: 2(n - 1) messages instead of n log2(n), and one to wake each of the others.
+        bool is_star() const { return spans_hosts() && leaders.size() <= star_hosts; }
+        bool is_hub() const { return is_star() && place == 0; }
+        // How far the hosts are whose word the leader needs before it can say more than that its own is here.
+        std::uint64_t least_heard() const
+        {
+            return is_hub() ? *std::min_element(heard.begin() + 1, heard.begin() + static_cast<std::ptrdiff_t>(leaders.size())) : heard[0];
+        }
         std::atomic<std::uint16_t> &arrived(std::uint64_t number) const
         {
             return board->arrived[(base + number) % BarrierBoard::places];
@@ -133,7 +146,11 @@ class BarrierEngine {
     Group &group_of(std::uint16_t id);
     void place(Group *group);
     void announce(Group *group);
+    static void note_heard(Group *group);
+    void tell_of_host(Group *group, std::uint64_t number);
     void lead(Group *group);
+    std::uint64_t lead_star(Group *group);
+    std::uint64_t lead_rounds(Group *group);
     void publish(Group *group, std::uint64_t number);
     bool complete(Group *group);
     bool advance(Group *group);
