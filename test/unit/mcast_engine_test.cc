@@ -330,7 +330,7 @@ void *Node::allocate_shared(std::size_t size)
 {
     if (blocks.size() >= world_.blocks_limit)
         return nullptr;
-    void *block = std::aligned_alloc(64, (size + 63) / 64 * 64);
+    void *block = std::aligned_alloc(alignof(BlockHead), (size + alignof(BlockHead) - 1) / alignof(BlockHead) * alignof(BlockHead));
     blocks.insert(block);
     return block;
 }
@@ -472,6 +472,7 @@ TEST_P(McastEngine, WhatWasSentFirstIsReceivedFirst)
 
 TEST_P(McastEngine, ManyMastersWithOverlappingGroups)
 {
+    std::size_t posts_read = 0;
     for (std::uint64_t seed = 0; seed < 25; ++seed) {
         Settings settings = with(GetParam());
         settings.choose = seed % 2 == 0;
@@ -515,8 +516,10 @@ TEST_P(McastEngine, ManyMastersWithOverlappingGroups)
                 expect_pattern(*got[who][i], list[i].key, list[i].size);
         for (auto &sent : world.sent)
             EXPECT_TRUE(sent->done && sent->error.empty()) << sent->error;
+        posts_read += world.posts_read;
         expect_nothing_left(world);
     }
+    EXPECT_GT(posts_read, 0u);
 }
 
 TEST(McastEngineGroups, AMessageThatComesBeforeTheGroupWaitsForIt)
@@ -762,7 +765,6 @@ TEST(McastEnginePosts, AMemberThatDoesNotLookMissesNothing)
         world.open_all();
         acquaint(world, 0, {1, 2, 3});
         for (std::uint64_t i = 0; i < 100; ++i) {
-            world.at(3).awake = false;
             world.send(0, {1, 2, 3}, 5, size, i);
             world.look(1);
             world.look(2);
@@ -816,12 +818,15 @@ TEST(McastEnginePosts, AnOutboxIsUsedForAnotherGroup)
     for (int i = 0; i < 40; ++i) {  // with both groups open
         Receive *one = world.receive(1, 10, 0), *two = world.receive(2, 10, 0);
         world.send(0, {1, 2}, 0, 10, 5);
+        EXPECT_EQ(world.wires.empty(), i > 0);
         world.run();
         expect_pattern(*one, 5, 10);
         expect_pattern(*two, 5, 10);
         int source, tag;
         std::size_t size;
         EXPECT_FALSE(world.at(1).engine->probe(first[1], PM_ANY, 0, &source, &tag, &size)) << "of the other group";
+        for (auto &slot : world.at(0).made.front()->slot)
+            ASSERT_EQ(slot.unread.load(), 0u) << "read by those of one group only";
     }
     // What was posted before is still there for those who receive it, and no trouble for the one who does not.
     Receive received{1, std::vector<std::byte>(40), std::vector<std::uint64_t>(1)};
@@ -850,6 +855,69 @@ TEST(McastEnginePosts, AGroupThatIsClosedKeepsNothing)
     EXPECT_EQ(world.at(0).engine->lent(), 0u);
     for (auto &slot : world.at(0).made.front()->slot)
         EXPECT_EQ(slot.unread.load(), 0u);
+}
+
+// So many members that their list alone fills a slot.
+TEST(McastEnginePosts, AListMayBeTooLong)
+{
+    for (int ranks : {300, 450, 1000}) {
+        std::vector<int> hosts(static_cast<std::size_t>(ranks));
+        for (std::size_t i = 0; i < hosts.size(); ++i)
+            hosts[i] = static_cast<int>(i % 2);
+        World world(ranks, hosts, 2);
+        world.late = false;
+        world.open_all();
+        for (std::uint64_t i = 0; i < 3; ++i)
+            for (std::size_t size : {10u, 9000u}) {
+                world.send(0, all_but(ranks, 0), 3, size, i);
+                world.run();
+                for (int member : all_but(ranks, 0))
+                    expect_pattern(*world.receive(member, size), i, size);
+                world.receives.clear();
+            }
+        EXPECT_EQ(world.posts_read > 0, ranks == 300);
+        expect_nothing_left(world);
+    }
+}
+
+// One neighbour shares memory with all, but they do not with each other.
+TEST(McastEnginePosts, OnlyWhereEverybodyOfAHostSharesMemory)
+{
+    World world(4, {0, 0, 0, 1}, 3);
+    world.shares_with = [](int a, int b) { return a != 3 && b != 3 && (a == 0 || b == 0); };
+    world.open_all();
+    for (int i = 0; i < 5; ++i) {
+        acquaint(world, 0, {1});
+        acquaint(world, 0, {2});
+        acquaint(world, 0, {1, 2, 3});
+    }
+    int source, tag;
+    std::size_t size;
+    for (int member : {1, 2, 3})
+        EXPECT_FALSE(world.at(member).engine->probe(world.at(member).group, PM_ANY, PM_ANY, &source, &tag, &size));
+    EXPECT_EQ(world.posts_read, 0u);
+    expect_nothing_left(world);
+}
+
+TEST(McastEnginePosts, WhatIsPostedWholeIsCutForANetwork)
+{
+    Settings settings = with(Algorithm::binomial);
+    settings.block = 50'000;
+    World world(4, {0, 0, 1, 1}, 3, settings);
+    world.late = false;
+    world.open_all();
+    acquaint(world, 0, {1, 2, 3});
+    world.send(0, {1, 2, 3}, 3, 50'000, 9);
+    std::size_t largest = 0;
+    do {
+        for (const auto &wire : world.wires)
+            for (const Message &message : wire.second)
+                largest = std::max(largest, message.data.size());
+    } while (world.step());
+    EXPECT_EQ(largest, settings.piece);
+    for (int member : {1, 2, 3})
+        expect_pattern(*world.receive(member, 50'000, 0, 3), 9, 50'000);
+    expect_nothing_left(world);
 }
 
 TEST(McastEnginePosts, WithoutMemoryForAnOutboxMessagesAreSent)

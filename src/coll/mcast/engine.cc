@@ -45,7 +45,6 @@ Engine::Engine(const Settings &settings, Transport &transport, std::uint64_t ori
 
 Engine::~Engine() = default;
 
-
 pm_group *Engine::open_group(const pm_group_setup &setup)
 {
     auto made = std::make_unique<pm_group>();

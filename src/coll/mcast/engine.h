@@ -36,7 +36,7 @@ class Transport {
     virtual void free_shared(void *block) = 0;
     virtual Outbox *make_outbox() = 0;  // zeroed, or as it was freed; nullptr when there is no memory
     virtual void free_outbox(Outbox *outbox) = 0;
-    virtual void nudge(pm_peer *peer) = 0;  // of our host: it looks at what was posted, asleep or not
+    virtual void nudge(pm_peer *peer) = 0;  // of our host: if it sleeps, it wakes and looks at what was posted
     virtual void watches(bool any) = 0;     // whether poll() is to be called
     // Where [address, address + size) of the peer's memory is here; nullptr when it cannot be seen.
     virtual void *view(pm_peer *peer, std::uint64_t address, std::size_t size) = 0;
@@ -53,7 +53,7 @@ struct Settings {
     std::size_t block = 256 * 1024;  // inside one
     std::uint32_t fanout = 32;
     void (*sent)(void *cookie, const char *error) = nullptr;
-    void (*received)(void *cookie, int source, int tag, std::size_t size) = nullptr;
+    void (*received)(void *cookie, int source, int tag, std::size_t size) = nullptr;  // does not close a group
 };
 
 class Engine {
@@ -94,7 +94,7 @@ class Engine {
     std::size_t lent();
 
   private:
-    struct Posted;
+    struct Receive;
     struct Arrival;
     struct Stream;
     struct Duty;
@@ -116,7 +116,8 @@ class Engine {
     void find_role(pm_group *group, const WireHeader &header, Arrival *arrival);
     void give_turns(pm_group *group, Stream *stream);
     void match(pm_group *group, const std::shared_ptr<Arrival> &arrival);
-    void pass_on(pm_group *group, const Arrival &arrival, const WireHeader &header, const List &list, const Piece &piece, bool posting);
+    void pass_on(pm_group *group, const Arrival &arrival, const WireHeader &header, const List &list, const Piece &piece,
+                 bool posting);
     void relay_afar(pm_peer *peer, const WireHeader &header, const List &list, const Piece &piece);
     static bool is_by_itself(const pm_group *group, const WireHeader &header);
     void keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, const WireHeader &header, const List &list,
@@ -124,14 +125,15 @@ class Engine {
     void send_blocks(pm_group *group, Arrival *arrival, const WireHeader &header, const List &list);
     void finish_if_complete(pm_group *group, Arrival *arrival);
     void deliver(Arrival *arrival);
-    static std::unique_ptr<Posted> take_posted(pm_group *group, int master, int tag);
-    void end_receive(const Posted &posted, std::span<const std::uint64_t> words, int master, int tag, std::uint64_t size);
+    static std::unique_ptr<Receive> take_receive(pm_group *group, int master, int tag);
+    void end_receive(const Receive &receive, std::span<const std::uint64_t> words, int master, int tag, std::uint64_t size);
     void acknowledge(std::uint64_t origin, std::uint32_t serial);
     void deliver_to_self(pm_group *group, const void *data, std::size_t size, const std::uint64_t *members, int tag);
 
     Outbox *outbox_of(pm_group *group);
     void offer(pm_group *group, WireHeader *header);
     bool all_watch(pm_group *group, std::span<const std::uint64_t> words);
+    static bool list_fits_in_slot(const List &list);
     static bool fits_in_slot(const WireHeader &header, const List &list);
     bool post(pm_group *group, WireHeader header, const List &list, const std::byte *data, std::uint32_t readers);
     void watch(pm_group *group, const WireHeader &header);

@@ -23,7 +23,7 @@ typedef struct pm_mcast_setup {
     size_t doubling_limit;
     size_t chain_limit;
     size_t shared_limit;        /* smaller ones are sent instead of written into shared memory */
-    size_t piece;               /* the largest part that is passed on by itself */
+    size_t piece;               /* the largest part that is passed on to another host by itself */
     int fanout;                 /* how many a member tells on its host */
 
     /* A multicast has left (of a delivered one: has arrived everywhere); `error` is a sentence or NULL. */
@@ -52,11 +52,11 @@ int pm_mcast_probe(pm_group *group, int source, int tag, int *found_source, int 
 
 size_t pm_mcast_backlog(void);
 
-/* 1 while others wait for an acknowledgement that this process collects: call pm_progress(). */
+/* 1 while others wait for an acknowledgement that this process collects: call pm_progress() and what is to be called after it. */
 int pm_mcast_owes(void);
 
-/* While pm_mcast_watches, pm_mcast_poll() must be called after pm_progress(): others of this host post where it looks. Without a
- * call there is news, or none, for whoever is about to sleep. */
+/* While pm_mcast_watches, pm_mcast_poll() must be called after pm_progress(): others of this host post where it looks.
+ * pm_mcast_has_news(): whether such a call would find something. */
 extern int pm_mcast_watches;
 void pm_mcast_poll(void);
 int pm_mcast_has_news(void);

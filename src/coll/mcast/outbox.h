@@ -5,7 +5,8 @@
 // - Members read a post and count `unread` down. Its slot is not used again before that is 0: nothing is lost on a member, however
 //   late it looks. Others may find a slot that is used again meanwhile, and then know that the post was not for them.
 // - An outbox belongs to a group, and to another one after that: the `generation` tells them apart. Whoever was a watcher for one
-//   is none for the next, and never takes a post of it for its own, even when it is late.
+//   is none for the next, and never takes a post of it for its own, even when it is late. A post that comes after its reader has ended the
+//   group is never read, and its slot never used again: from there on messages are sent.
 #pragma once
 
 #include <atomic>
@@ -36,5 +37,6 @@ struct Outbox {
 
     Slot &of(std::uint64_t number) { return slot[(number - 1) % slots]; }
 };
+static_assert(sizeof(Outbox) == 64 + sizeof(Outbox::watchers) + Outbox::slots * sizeof(Outbox::Slot));
 
 }  // namespace pm::coll

@@ -1,7 +1,7 @@
 // Multicasts inside a host: posted once, read by every member that looks. See outbox.h.
 //
-// Promise: whoever gets a multicast by a message learns from it where the next ones will be posted, and looks there whenever the device is
-// polled. Once all members of a host do, they are posted to instead. A post that finds no free slot is sent as before. Who sleeps
+// Promise: whoever gets a multicast by a message learns from it where the next ones will be posted, and looks there whenever the
+// device is polled. Once all members of a host do, they are posted to instead. A post that finds no free slot is sent as before. Who sleeps
 // is woken by the first member, so that a poster has one of them to look after, however many there are.
 #include <algorithm>
 #include <bit>
@@ -15,7 +15,7 @@
 namespace pm::coll {
 namespace {
 
-constexpr std::size_t most_watched = 32;
+constexpr std::size_t most_watched = 32;  // each costs a look in every round of progress
 
 }  // namespace
 
@@ -59,6 +59,12 @@ bool Engine::all_watch(pm_group *group, std::span<const std::uint64_t> words)
     return true;
 }
 
+// A list of many members may leave no room in a slot, and then nothing is posted.
+bool Engine::list_fits_in_slot(const List &list)
+{
+    return sizeof(WireHeader) + list_size(list) <= sizeof(Outbox::Slot::message);
+}
+
 bool Engine::fits_in_slot(const WireHeader &header, const List &list)
 {
     return sizeof header + list_size(list) + header.length <= sizeof(Outbox::Slot::message);
@@ -98,13 +104,16 @@ bool Engine::post(pm_group *group, WireHeader header, const List &list, const st
     slot.unread.store(readers, std::memory_order_relaxed);
     // [M3] the post is whole; pairs with [M4].
     slot.number.store(number, std::memory_order_release);
+    // [M11] so that whoever sees that there are more sees their numbers; pairs with [M12].
     outbox->posts.store(number, std::memory_order_release);
     return true;
 }
 
-// A message says where more will be posted.
+// A message says where more will be posted. Not for us when there is one on our host whom we could not wake.
 void Engine::watch(pm_group *group, const WireHeader &header)
 {
+    if (!shares_host(group))
+        return;
     auto found = std::ranges::find_if(watched_, [&](const auto &watched) {
         return watched->group == group && watched->poster == header.poster;
     });
@@ -129,10 +138,11 @@ bool Engine::read_posts(Watched *watched, Take take)
 {
     Outbox *outbox = watched->outbox;
     const auto self = static_cast<std::size_t>(watched->group->setup.rank);
+    // [M12] pairs with [M11].
     const std::uint64_t posts = outbox->posts.load(std::memory_order_acquire);
     bool something = false;
     while (watched->seen < posts) {
-        // Of those further back none was for us: its slot would not have been used again.
+        // Of those further back none was for us: its slot would not have been used again. They need no look.
         watched->seen = std::max(watched->seen + Outbox::slots, posts) - Outbox::slots;
         const std::uint64_t number = ++watched->seen;
         Outbox::Slot &slot = outbox->of(number);

@@ -24,13 +24,13 @@ bool Engine::deliver_at_once(pm_group *group, const WireHeader &header, const Li
     Stream &stream = group->streams[header.master];
     if (stream.next != order_of(group, header, list))
         return false;
-    std::unique_ptr<Posted> posted = take_posted(group, header.master, header.tag);
-    if (!posted)
+    std::unique_ptr<Receive> receive = take_receive(group, header.master, header.tag);
+    if (!receive)
         return false;
     stream.next++;
-    if (std::size_t size = std::min<std::size_t>(posted->room, header.size); size != 0)
-        std::memcpy(posted->buffer, data, size);
-    end_receive(*posted, list.words, header.master, header.tag, header.size);
+    if (std::size_t size = std::min<std::size_t>(receive->room, header.size); size != 0)
+        std::memcpy(receive->buffer, data, size);
+    end_receive(*receive, list.words, header.master, header.tag, header.size);
     give_turns(group, &stream);
     return true;
 }
@@ -63,64 +63,64 @@ void Engine::finish_if_complete(pm_group *group, Arrival *arrival)
         return;
     if (arrival->in_turn)
         group->streams[arrival->master].arrivals.erase(arrival->order);
-    if (arrival->posted)
+    if (arrival->receive)
         deliver(arrival);
 }
 
 // The first receive that wants it; nullptr when none does.
-std::unique_ptr<Engine::Posted> Engine::take_posted(pm_group *group, int master, int tag)
+std::unique_ptr<Engine::Receive> Engine::take_receive(pm_group *group, int master, int tag)
 {
-    auto found = std::ranges::find_if(group->posted, [&](const auto &posted) {
-        return is_wanted(master, tag, posted->source, posted->tag);
+    auto found = std::ranges::find_if(group->receives, [&](const auto &receive) {
+        return is_wanted(master, tag, receive->source, receive->tag);
     });
-    if (found == group->posted.end())
+    if (found == group->receives.end())
         return nullptr;
-    std::unique_ptr<Posted> posted = std::move(*found);
-    group->posted.erase(found);
-    return posted;
+    std::unique_ptr<Receive> receive = std::move(*found);
+    group->receives.erase(found);
+    return receive;
 }
 
 void Engine::match(pm_group *group, const std::shared_ptr<Arrival> &arrival)
 {
-    arrival->posted = take_posted(group, arrival->master, arrival->tag);
-    if (!arrival->posted)
+    arrival->receive = take_receive(group, arrival->master, arrival->tag);
+    if (!arrival->receive)
         group->unexpected.push_back(arrival);
 }
 
 void Engine::receive(pm_group *group, void *buffer, std::size_t room, int source, int tag, std::uint64_t *members, void *cookie)
 {
-    auto posted = std::make_unique<Posted>(Posted{static_cast<std::byte *>(buffer), room, source, tag, members, cookie});
+    auto receive = std::make_unique<Receive>(Receive{static_cast<std::byte *>(buffer), room, source, tag, members, cookie});
     if (members != nullptr)
         std::fill_n(members, group->words(), 0);
     auto found = std::ranges::find_if(group->unexpected, [&](const auto &arrival) {
         return is_wanted(arrival->master, arrival->tag, source, tag);
     });
     if (found == group->unexpected.end()) {
-        group->posted.push_back(std::move(posted));
+        group->receives.push_back(std::move(receive));
         return;
     }
     std::shared_ptr<Arrival> arrival = *found;
     group->unexpected.erase(found);
-    arrival->posted = std::move(posted);
+    arrival->receive = std::move(receive);
     if (arrival->complete)
         deliver(arrival.get());  // otherwise what is here is in its store, and the rest goes there, too
 }
 
 void Engine::deliver(Arrival *arrival)
 {
-    std::unique_ptr<Posted> posted = std::move(arrival->posted);
-    std::size_t size = std::min<std::size_t>(posted->room, arrival->size);
+    std::unique_ptr<Receive> receive = std::move(arrival->receive);
+    std::size_t size = std::min<std::size_t>(receive->room, arrival->size);
     if (arrival->store && size != 0)
-        std::memcpy(posted->buffer, arrival->store.data(), size);
-    end_receive(*posted, arrival->words, arrival->master, arrival->tag, arrival->size);
+        std::memcpy(receive->buffer, arrival->store.data(), size);
+    end_receive(*receive, arrival->words, arrival->master, arrival->tag, arrival->size);
 }
 
 // Its bytes are in their place.
-void Engine::end_receive(const Posted &posted, std::span<const std::uint64_t> words, int master, int tag, std::uint64_t size)
+void Engine::end_receive(const Receive &receive, std::span<const std::uint64_t> words, int master, int tag, std::uint64_t size)
 {
-    if (posted.members != nullptr)
-        std::ranges::copy(words, posted.members);
-    settings_.received(posted.cookie, master, tag, size);
+    if (receive.members != nullptr)
+        std::ranges::copy(words, receive.members);
+    settings_.received(receive.cookie, master, tag, size);
 }
 
 bool Engine::probe(const pm_group *group, int source, int tag, int *found_source, int *found_tag, std::size_t *size) const
@@ -149,7 +149,7 @@ void Engine::deliver_to_self(pm_group *group, const void *data, std::size_t size
         std::memcpy(arrival->destination(), data, size);
     arrival->received = size;
     arrival->complete = true;
-    if (arrival->posted)
+    if (arrival->receive)
         deliver(arrival.get());
 }
 

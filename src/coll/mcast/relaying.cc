@@ -110,7 +110,8 @@ void Engine::keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, cons
 {
     Piece piece = arrived;
     const bool here_already = header.flags & WireHeader::posted;
-    const bool posting = !here_already && arrival->readers() > 0 && is_by_itself(group, header) && all_watch(group, list.words);
+    const bool posting = !here_already && arrival->readers() > 0 && is_by_itself(group, header) && list_fits_in_slot(list) &&
+                         all_watch(group, list.words);
     const bool in_slot = posting && piece.stable.block() == nullptr && fits_in_slot(header, list);
     const bool sharing = posting ? !in_slot : !here_already && header.length >= settings_.shared_limit && arrival->readers() > 1;
     if (sharing && !piece.stable && shares_host(group)) {
@@ -154,10 +155,13 @@ void Engine::pass_on(pm_group *group, const Arrival &arrival, const WireHeader &
     }
     for (std::uint32_t child : arrival.role.children) {
         pm_peer *peer = group->peer(arrival.ranks[child]);
-        if (!arrival.on_our_host(child) || !transport_.on_host(peer))
-            relay_afar(peer, header, list, piece);
-        else if (!posted)
+        bool here = arrival.on_our_host(child);
+        if (here && posted)
+            continue;
+        if (here && transport_.on_host(peer))
             relay(peer, near, list, piece);
+        else
+            relay_afar(peer, header, list, piece);
     }
 }
 

@@ -212,7 +212,7 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     bool posting = false, posted = false;
     if (by_host && first.near) {
         offer(group, &header);
-        posting = all_watch(group, words);
+        posting = list_fits_in_slot({words, orders}) && all_watch(group, words);
     }
     std::size_t most = one_host || share ? settings_.block : settings_.piece;
     auto bytes = static_cast<const std::byte *>(data);

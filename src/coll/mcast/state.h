@@ -29,7 +29,7 @@ struct Engine::Piece {
     bool known = false;     // the arrival was made when it began to come
 };
 
-struct Engine::Posted {
+struct Engine::Receive {
     std::byte *buffer;
     std::size_t room;
     int source, tag;
@@ -54,7 +54,7 @@ struct Engine::Arrival {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;  // that are here, when blocks are to be sent: joined, in order
 
     bool wants_ack = false;
-    std::unique_ptr<Posted> posted;
+    std::unique_ptr<Receive> receive;
     Bytes store;  // where it is gathered when it has no better place
     std::uint64_t received = 0;
     bool complete = false, in_turn = false;
@@ -67,8 +67,8 @@ struct Engine::Arrival {
 
     std::byte *destination()
     {
-        if (!store && posted && posted->room >= size && role.sends.empty())
-            return posted->buffer;
+        if (!store && receive && receive->room >= size && role.sends.empty())
+            return receive->buffer;
         if (!store)
             store = Bytes::make(size);
         return store.data();
@@ -144,7 +144,7 @@ struct pm_group {
     bool outbox_tried = false;
     std::vector<std::uint64_t> watchers;  // who is known to look there
     std::unordered_map<int, pm::coll::Engine::Stream> streams;
-    std::list<std::unique_ptr<pm::coll::Engine::Posted>> posted;
+    std::list<std::unique_ptr<pm::coll::Engine::Receive>> receives;  // that wait
     std::list<std::shared_ptr<pm::coll::Engine::Arrival>> unexpected;  // in the order they may be received
 
     pm_peer *peer(int rank) const { return setup.peer(setup.context, rank); }

@@ -234,7 +234,7 @@ cvars:
       scope       : MPI_T_SCOPE_LOCAL
       description : >-
         The largest part of a multicast that is passed on by itself, in bytes, when it goes to other hosts. On one host it is
-        260 KB.
+        256 KB.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_NOTIFY
       category    : CH4_COMPOSITE

@@ -673,7 +673,8 @@ void pm_nudge(pm_peer *peer)
 {
     // [W3] what we changed is visible before we look; pairs with [W4] in pm_wait_arm: one of both sees the other.
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (peer->kind == DeviceKind::shmem && peer->shmem->ready != nullptr && pm::shmem::Shmem::sleeps(peer->shmem)) [[unlikely]]
+    // Whether one sleeps that we have never sent to is not known yet.
+    if (peer->kind == DeviceKind::shmem && (peer->shmem->ready == nullptr || pm::shmem::Shmem::sleeps(peer->shmem))) [[unlikely]]
         pm_ring(peer);
 }
 
