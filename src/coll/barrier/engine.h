@@ -3,10 +3,11 @@
 //
 // Barriers of a communicator are counted, and complete in the order of their numbers, so that a number says everything: "all up to
 // this one". Inside a host the ranks count up in a board in shared memory, one cache line: the last one to arrive says so there.
-// Between hosts the first rank of each host, its leader, takes part in a dissemination: in round r it tells the leader 2^r
-// places further on, or in pairs back, how far it and all it has heard of have come. The first round needs nobody's word but the host's: whoever
-// comes last there sends it, and wakes the leader only if that has something to add. Messages say "up to", so that those of
-// several barriers become one when they are late.
+// Between hosts the first rank of each host, its leader, speaks for it. Few hosts have a hub, the leader of the first one, which
+// hears of all others and tells them when all have come. More of them disseminate: in round r a leader tells the one 2^r places
+// further on, or in pairs back, how far it and all it has heard of have come. What a host says first needs nobody else's word:
+// whoever comes last there sends it, and wakes the leader only if that has something to add. Messages say "up to", so that those
+// of several barriers become one when they are late.
 //
 //   started >= announced >= completed       of every rank
 //   led >= heard[0..] >= finished           of a leader: its host has arrived; others have; all have
