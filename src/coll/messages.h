@@ -22,7 +22,7 @@ void pm_coll_taken(void *cookie);       /* a queued message has been accepted */
 /* Called now and then: looks after those who do not answer. */
 void pm_coll_attend(void);
 
-/* What others do in shared memory comes with no message: to be called after pm_progress(), where MPICH's progress is not. */
+/* What others do in shared memory comes with no message: to be called after pm_progress(). */
 void pm_coll_poll(void);
 
 #ifdef __cplusplus

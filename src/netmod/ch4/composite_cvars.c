@@ -75,7 +75,7 @@ cvars:
       scope       : MPI_T_SCOPE_LOCAL
       description : >-
         How the progress thread waits, which MPIR_CVAR_ASYNC_PROGRESS starts and MPIR_CVAR_PROGRESS_THREAD_AFFINITY binds to
-        cores: sleep until something comes, or auto, spin, yield as in MPIR_CVAR_CH4_COMPOSITE_WAIT.
+        cores: sleep until something comes, 0.5 ms at most, or auto, spin, yield as in MPIR_CVAR_CH4_COMPOSITE_WAIT.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_SHMEM_RNDV
       category    : CH4_COMPOSITE
