@@ -16,6 +16,7 @@
 
 #include "support/pattern.h"
 #include "support/random.h"
+#include "support/sanitizers.h"
 
 namespace pm::coll {
 namespace {
@@ -472,8 +473,10 @@ TEST_P(McastEngine, WhatWasSentFirstIsReceivedFirst)
 
 TEST_P(McastEngine, ManyMastersWithOverlappingGroups)
 {
+    // The thread sanitizer has nothing to find where one thread plays all.
+    const std::uint64_t step = test::slowdown > 8 ? 6 : 1;
     std::size_t posts_read = 0;
-    for (std::uint64_t seed = 0; seed < 25; ++seed) {
+    for (std::uint64_t seed = 0; seed < 25; seed += step) {
         Settings settings = with(GetParam());
         settings.choose = seed % 2 == 0;
         settings.fanout = seed % 3 == 0 ? 1 : 3;
