@@ -5,14 +5,6 @@
 #include <utility>
 
 namespace pm::coll {
-namespace {
-
-void raise(std::uint64_t *number, std::uint64_t to)
-{
-    *number = std::max(*number, to);
-}
-
-}  // namespace
 
 BarrierEngine::~BarrierEngine()
 {
@@ -71,10 +63,9 @@ void BarrierEngine::place(Group *group)
         bool shared = std::ranges::all_of(group->mates, [&](int rank) { return transport_.on_host(group->peer(rank)); });
         group->board = shared ? transport_.make_board() : nullptr;
         group->board_known = true;
-        if (group->board != nullptr) {
+        if (group->board != nullptr)
             group->base = group->board->done.load(std::memory_order_relaxed);
-            group->board->heard.store(group->base + group->least_heard(), std::memory_order_relaxed);
-        }
+        note_heard(group);
         for (int rank : group->mates)
             send(group, rank, BarrierMessage::Kind::board, reinterpret_cast<std::uint64_t>(group->board));
     }
@@ -83,8 +74,7 @@ void BarrierEngine::place(Group *group)
 void BarrierEngine::send(Group *group, int rank, BarrierMessage::Kind kind, std::uint64_t number, unsigned round)
 {
     if (!transport_.send(group->peer(rank),
-                         {group->setup.id, kind, static_cast<std::uint8_t>(round),
-                          kind == BarrierMessage::Kind::host ? static_cast<int>(group->place) : group->setup.rank, number, group->base}))
+                         {group->setup.id, kind, static_cast<std::uint8_t>(round), group->setup.rank, number, group->base}))
         transport_.failed({});
 }
 
@@ -215,7 +205,7 @@ std::uint64_t BarrierEngine::lead_star(Group *group)
     const std::uint64_t known = std::min(group->led, group->least_heard());
     if (group->is_hub() && known > group->finished)
         for (std::size_t place = 1; place < group->leaders.size(); ++place)
-            send(group, group->leaders[place], BarrierMessage::Kind::all, known);
+            send(group, group->leaders[place], BarrierMessage::Kind::round, known);
     return known;
 }
 
@@ -238,7 +228,7 @@ void BarrierEngine::tell_of_host(Group *group, std::uint64_t number)
     if (!group->is_star())
         send(group, group->partner(0), BarrierMessage::Kind::round, number);
     else if (!group->is_hub())
-        send(group, group->leaders[0], BarrierMessage::Kind::host, number);
+        send(group, group->leaders[0], BarrierMessage::Kind::round, number, static_cast<unsigned>(group->place));
 }
 
 bool BarrierEngine::complete(Group *group)
@@ -316,15 +306,8 @@ void BarrierEngine::on_message(const BarrierMessage &message)
             group.mates_arrived[message.from] = message.number;
             break;
         case BarrierMessage::Kind::round:
-            raise(&group.heard[message.round], message.number);
+            group.heard[message.round] = std::max(group.heard[message.round], message.number);
             note_heard(&group);
-            break;
-        case BarrierMessage::Kind::host:
-            raise(&group.heard[static_cast<std::size_t>(message.from)], message.number);
-            note_heard(&group);
-            break;
-        case BarrierMessage::Kind::all:
-            raise(&group.heard[0], message.number);
             break;
         case BarrierMessage::Kind::done:
             group.done = message.number;

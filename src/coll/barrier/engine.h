@@ -33,7 +33,7 @@ namespace pm::coll {
 struct alignas(64) BarrierBoard {
     static constexpr std::size_t places = 24;
     std::atomic<std::uint64_t> done;
-    std::atomic<std::uint64_t> heard;            // by the leader, in the first round
+    std::atomic<std::uint64_t> heard;            // Group::least_heard() of the leader
     std::atomic<std::uint16_t> arrived[places];  // of barrier k: arrived[k % places]
 };
 static_assert(sizeof(BarrierBoard) == 64);
@@ -42,9 +42,7 @@ struct BarrierMessage {
     enum class Kind : std::uint8_t {
         board,    // leader to the ranks of its host: the board is at `number`; 0: there is none, tell me by messages
         arrived,  // rank to its leader, without a board: up to `number`
-        round,    // host to leader: up to `number`
-        host,     // host to the hub: up to `number`, all of the host in place `from`
-        all,      // hub to the leaders: up to `number`, all of all hosts
+        round,    // host to leader: up to `number`. `round` is the round; to the hub the host's place, and from the hub 0
         done,     // leader to the ranks of its host, without a board: up to `number`
     };
     std::uint16_t group = 0;

@@ -49,8 +49,8 @@ struct Layout {
     std::uint32_t position_of(std::uint32_t index) const;
 };
 // The host of the master comes first when it has members, then the others by their lowest member; the members of a host by
-// their index. Hosts are any numbers near each other, as long as all members use the same. Where none are given, each member is a host of its
-// own, by its index.
+// their index. Hosts are any numbers near each other, as long as all members use the same. Where none are given, each member is
+// a host of its own, by its index.
 Layout make_layout(std::uint32_t members, std::span<const int> host_of_member, int master_host);
 
 struct Send {
