@@ -1,5 +1,5 @@
 // Runs a test under many seeds. A failing run prints its seed; SEED=n in the environment runs that one again, and SEEDS=n
-// runs n times as many. The sanitizers look for other things than the seeds do, and slowly: under them fewer seeds run.
+// runs n times as many, and FIRST_SEED=n begins with that one. The sanitizers look for other things than the seeds do, and slowly: under them fewer seeds run.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,6 +18,8 @@ void for_each_seed(std::uint64_t count, Body body)
 {
     std::uint64_t first = 1;
     count = count / slowdown + 1;
+    if (const char *given = std::getenv("FIRST_SEED"))
+        first = std::strtoull(given, nullptr, 0);
     if (const char *seed = std::getenv("SEED")) {
         first = std::strtoull(seed, nullptr, 0);
         count = 1;
