@@ -2,13 +2,35 @@
 # Shell functions shared by maint/demo and maint/check: long steps with progress, and the way from a fresh clone to an
 # installed MPI. Sourced by bash, in the top directory, after `set -u`.
 
-build=$PWD/_build
-logs=$build/log
 jobs=$(nproc)
 
 fail() {
     echo "$(basename "$0"): $*" >&2
     exit 1
+}
+
+# choose_directories USAGE [--build DIR] [--prefix DIR]: sets build and logs, and wanted_prefix, which is empty when it shall stay what
+# it is; then goes to the source tree by the path that it is built by.
+choose_directories() {
+    local usage=$1 dir=
+    wanted_prefix=
+    shift
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --build=* | --prefix=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
+            --build | --prefix)
+                [ -n "${2-}" ] || fail "$1 needs a directory. $usage"
+                # As they are meant where the command was called.
+                case $2 in /*) ;; *) set -- "$1" "$called_in/$2" "${@:3}" ;; esac
+                if [ "$1" = --build ]; then dir=$2; else wanted_prefix=$2; fi
+                shift 2
+                ;;
+            *) fail "'$1' is not understood. $usage" ;;
+        esac
+    done
+    build=$(maint/build-directory "$dir") || exit 1
+    [ ! -e "$build/source" ] || cd "$build/source" || exit 1
+    logs=$build/log
 }
 
 clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
@@ -99,8 +121,12 @@ set_up() {
     if [ ! -f configure ] || [ configure.ac -nt configure ] || [ Makefile.am -nt Makefile.in ]; then
         must_step "make configure" 300 0 "" autoreconf -i
     fi
-    if [ ! -f "$build/Makefile" ] || [ configure -nt "$build/config.status" ]; then
-        must_step "configure" 600 0 "" ./configure
+    prefix=$(sed -n 's/^prefix = //p' "$build/Makefile" 2>/dev/null)
+    if [ ! -f "$build/Makefile" ] || [ configure -nt "$build/config.status" ] || [ "$prefix" != "${wanted_prefix:-$prefix}" ]; then
+        # A prefix that was chosen before is kept.
+        local configure=$PWD/configure to=${wanted_prefix:-$prefix}
+        [ "$build" != "$PWD/_build" ] || configure=../configure
+        must_step "configure" 600 0 "" env -C "$build" "$configure" ${to:+"--prefix=$to"}
     fi
     local make="make -C $build --no-print-directory -j$jobs"
     must_step "fetch MPICH" 1800 0 "" $make stamp/source

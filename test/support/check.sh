@@ -1,18 +1,35 @@
 # For scripts that test: what each check found, counted. Whoever reads this file is in a folder that it may write to, and may have
 # set `pattern`: only checks whose names contain it are made.
 # shellcheck shell=bash
-passed=0 failed=0
+passed=0 failed=0 skipped=0 skipping=
 
 # check NAME COMMAND...: passes when the command, a function or program, succeeds.
 check() {
     local name=$1
     shift
     [[ $name == *"${pattern-}"* ]] || return 0
-    if "$@" >output 2>&1; then
+    if [ -n "$skipping" ]; then
+        skipped=$((skipped + 1))
+    elif "$@" >output 2>&1; then
         passed=$((passed + 1)); echo "ok      $name"
     else
         failed=$((failed + 1)); echo "FAILED  $name"; tail -20 output | sed 's/^/        /'
     fi
+}
+
+# skip_from_here SENTENCE: checks are only counted from now on, as skipped; with an empty sentence they are made again.
+skip_from_here() {
+    skipping=$1
+    [ -z "$skipping" ] || echo "skipped $skipping"
+}
+
+# apart OPTIONS COMMAND...: unshare, as root of a user namespace where we are not root.
+apart() { if [ "$(id -u)" -eq 0 ]; then unshare "$@"; else unshare --map-root-user "$@"; fi; }
+
+# without_shm COMMAND...: where /dev has nothing but null.
+without_shm() {
+    : >null
+    apart -m sh -c 'mount --bind /dev/null null && mount -t tmpfs -o size=4k none /dev && : >/dev/null && mount --bind null /dev/null && "$@"' sh "$@"
 }
 
 # refused TEXT COMMAND...: the command must fail, before its time limit, with TEXT in what it says.
@@ -45,6 +62,8 @@ wait_for() {
 
 # The last line of a suite, and its status.
 summary() {
-    echo "$passed passed, $failed failed"
+    local also=
+    [ $skipped -eq 0 ] || also=", $skipped skipped"
+    echo "$passed passed, $failed failed$also"
     [ $failed -eq 0 ]
 }
