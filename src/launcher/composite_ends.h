@@ -1,0 +1,99 @@
+/* Processes end with whoever started them, and descriptors reach only those who are meant to have them. Included by Hydra's mpiexec
+ * and proxy (maint/graft-mpich). */
+#ifndef COMPOSITE_ENDS_H_INCLUDED
+#define COMPOSITE_ENDS_H_INCLUDED
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* fork, after which the child gets `signum` when its parent ends, whatever ended it. No signal is lost between fork and exec: one
+ * that arrives there, where the parent's handlers would still swallow it, has its usual effect. */
+static inline pid_t composite_fork(int signum)
+{
+    static const int handled[] = { SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGALRM, SIGPIPE, SIGTSTP };
+    pid_t parent = getpid(), pid;
+    sigset_t all, before;
+
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
+    pid = fork();
+    if (pid == 0) {
+        for (unsigned i = 0; i < sizeof(handled) / sizeof(*handled); i++) {
+            struct sigaction action;
+            if (sigaction(handled[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+                signal(handled[i], SIG_DFL);
+        }
+        /* A parent that is gone already sends nothing. */
+        if (prctl(PR_SET_PDEATHSIG, signum) == 0 && getppid() != parent)
+            _exit(1);
+    }
+    {
+        int saved = errno;
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        errno = saved;
+    }
+    return pid;
+}
+
+/* A descriptor that no program we start inherits: a copy of it would hide from the other side that we have ended. */
+static inline int composite_own(int fd)
+{
+    int flags = fd < 0 ? -1 : fcntl(fd, F_GETFD);
+    if (flags >= 0)
+        fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+    return fd;
+}
+
+/* A connection to a host that does not answer for so many seconds has ended, also when nothing is sent; 0 means never. */
+static inline void composite_silence_limit(int fd, int seconds)
+{
+    int on = seconds > 0, idle = seconds / 3 + 1, interval = seconds / 6 + 1, count = 4, unanswered = seconds * 1000;
+
+    /* Fails for a connection inside the host, which needs none of this. */
+    if (setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered, sizeof(unanswered)) < 0)
+        return;
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
+
+/* That limit for a job of this environment: as the network's, but not less than its default. */
+static inline int composite_limit_of(const struct HYD_env_global *global)
+{
+    const struct HYD_env *lists[] = { global->user, global->inherited };
+    const int usual = 30, most = 86400;
+
+    for (int i = 0; i < 2; i++) {
+        for (const struct HYD_env *env = lists[i]; env; env = env->next) {
+            if (env->env_name && env->env_value && !strcmp(env->env_name, "MPIR_CVAR_CH4_COMPOSITE_UDP_SILENCE_LIMIT")) {
+                char *end;
+                double seconds = strtod(env->env_value, &end);
+                if (end == env->env_value || *end)
+                    return usual;
+                return seconds == 0 ? 0 : seconds < usual ? usual : seconds > most ? most : (int) seconds;
+            }
+        }
+    }
+    return usual;
+}
+
+/* A connection attempt that no one answers ends after some 15 s, not after minutes. */
+static inline int composite_patience(int fd)
+{
+    int count = 3;
+    if (fd >= 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &count, sizeof(count));
+    return composite_own(fd);
+}
+
+#endif

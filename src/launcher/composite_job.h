@@ -1,0 +1,30 @@
+/* How mpiexec ends a job, and what it says when a launcher or a proxy fails. Hydra's files of mpiexec call these (maint/graft-mpich). */
+#ifndef COMPOSITE_JOB_H_INCLUDED
+#define COMPOSITE_JOB_H_INCLUDED
+
+#include "composite_ends.h"
+
+struct HYD_proxy;
+
+/* Whether the proxy has connected and not ended. */
+int composite_connected(const struct HYD_proxy *proxy);
+
+/* Ends all ranks, passes on what they have said so far, and ends mpiexec with this status. Takes seconds at most. Returns only
+ * when mpiexec is ending already. */
+void composite_end_job(int status);
+
+/* Waits like Hydra's function for an event. While proxies are not connected it looks after their launchers, and ends the job
+ * with a sentence when one has failed. */
+HYD_status composite_wait_for_event(int seconds);
+
+/* The connection to a proxy ended before the proxy said so: ends the job with a sentence. */
+HYD_status composite_proxy_lost(struct HYD_proxy *proxy);
+
+/* A connection ended before it was known which proxy it belongs to: maybe it was none. */
+HYD_status composite_not_a_proxy(int fd);
+
+/* A signal for the job, sent to mpiexec: passed on to a proxy if there is one. What is still being started does not survive a
+ * signal that ends. */
+HYD_status composite_pass_on(struct HYD_proxy *proxy, int signum);
+
+#endif

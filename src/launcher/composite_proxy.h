@@ -1,0 +1,34 @@
+/* How a proxy ends, and its ranks with it. Included by Hydra's proxy (maint/graft-mpich). */
+#ifndef COMPOSITE_PROXY_H_INCLUDED
+#define COMPOSITE_PROXY_H_INCLUDED
+
+#include "composite_ends.h"
+
+#include <sys/wait.h>
+#include <time.h>
+
+/* mpiexec is gone: so are the ranks, and whatever else is in their process groups. */
+static inline void composite_upstream_gone(void)
+{
+    HYD_pmcd_pmip_send_signal(SIGKILL);
+    _exit(1);
+}
+
+/* waitpid for any rank, during which mpiexec is heard: ranks may have closed their output long before they end. */
+static inline pid_t composite_wait_for_rank(int *status)
+{
+    struct timespec nap = { 0, 100000 };
+    pid_t pid;
+
+    while ((pid = waitpid(-1, status, WNOHANG)) == 0) {
+        HYD_status event = HYDT_dmx_wait_for_event(0);
+        if (event != HYD_SUCCESS && event != HYD_TIMED_OUT)
+            composite_upstream_gone();
+        nanosleep(&nap, NULL);
+        if (nap.tv_nsec < 50000000)
+            nap.tv_nsec *= 2;
+    }
+    return pid;
+}
+
+#endif
