@@ -109,6 +109,7 @@ class Agenda {
 
 // Process i has the address 10.<net>.0.i in every network `net` it is in. Addresses of other kinds lead nowhere.
 inline constexpr std::uint16_t port_number = 4711;
+inline constexpr std::uint16_t closed_port = 9;  // a host refuses what comes for it, whatever its processes do
 inline udp::Address address_of(unsigned process, unsigned net = 0)
 {
     return udp::Address::v4({10, static_cast<std::uint8_t>(net), 0, static_cast<std::uint8_t>(process)}, port_number);
@@ -154,7 +155,8 @@ class Network {
             all.insert(all.end(), piece.data, piece.data + piece.size);
         unsigned net = transmission.to.ip[13];
         unsigned to = transmission.to.ip[15];
-        bool somewhere = transmission.to.ip[12] == 10 && to < processes_ && transmission.to.port == port_number &&
+        bool somewhere = transmission.to.ip[12] == 10 && to < processes_ &&
+                         (transmission.to.port == port_number || transmission.to.port == closed_port) &&
                          !(static_cast<int>(net) == one_way_ && to < from);
         bool train_lost = somewhere && path(from, to).whole_trains && happens(path(from, to).loss);
         for (std::size_t start = 0; start < all.size(); start += transmission.segment) {
@@ -162,7 +164,7 @@ class Network {
             auto first = all.begin() + static_cast<std::ptrdiff_t>(start);
             Packet packet{{first, first + static_cast<std::ptrdiff_t>(size)}, address_of(from, net), transmission.to};
             ++counters_.sent;
-            if (watcher_ && somewhere)
+            if (watcher_ && somewhere && transmission.to.port == port_number)
                 watcher_(from, packet);
             trace("sends", from, packet);
             if (!somewhere)
@@ -251,9 +253,11 @@ class Network {
     {
         agenda_.plan(when, [this, to, packet = std::move(packet)]() mutable {
             trace("arrives", packet.from.ip[15], packet);
-            if (gone_[to] == Gone::no)
+            bool closed = packet.to.port == closed_port;
+            if (gone_[to] == Gone::no && !closed)
                 return arrive_(to, std::move(packet));
-            if (gone_[to] == Gone::process && refuse_ && packet.from.ip[12] == 10 && packet.to.ip[15] == to)
+            if (gone_[to] != Gone::host && refuse_ && packet.from.ip[12] == 10 && packet.to.ip[15] == to &&
+                !path(to, packet.from.ip[15]).dark(agenda_.now()))
                 agenda_.plan(agenda_.now() + path(to, packet.from.ip[15]).delay,
                              [this, from = packet.from.ip[15], address = packet.to] { refuse_(from, address); });
         });

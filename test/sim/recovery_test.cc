@@ -176,6 +176,65 @@ TEST(UdpRecovery, ComputingForLongerThanTheLimitIsNotDyingForOneself)
     EXPECT_FALSE(world[1].endpoint().failure()) << world[1].endpoint().failure().text;
 }
 
+// A process that is stopped says nothing for as long as it pleases whoever stopped it; its host is there.
+TEST(UdpRecovery, AProcessThatIsStoppedForLongerThanTheLimitIsNotDead)
+{
+    for (bool before_contact : {false, true}) {
+        SCOPED_TRACE(before_contact);
+        World world(12, 3);
+        Habits habits = ordinary();
+        habits.settings.silence_limit = 2s;
+        for (int i = 0; i < 3; ++i)
+            world.add(habits);
+        world.stream(0, 1, equal_stream(10, 1000));
+        world.stream(2, 0, equal_stream(10, 1000));
+        Time stop = before_contact ? world.now() : world.now() + 50us;
+        world.agenda().plan(stop, [&] { world[1].compute_until(stop + 60s); });
+        world.start();
+        world.run_for(59s);
+        ASSERT_FALSE(world.all_done()) << "this test tests something";
+        ASSERT_TRUE(world.finish(5s)) << world.trouble().text();
+        for (unsigned i = 0; i < 3; ++i)
+            EXPECT_FALSE(world[i].endpoint().failure()) << world[i].endpoint().failure().text;
+        // Some packets in a second, no more: a host answers only a few.
+        EXPECT_LT(world.network().counters().sent, 2000u);
+    }
+}
+
+TEST(UdpRecovery, AHostThatVanishesWhileItsProcessIsStoppedIsNoticed)
+{
+    World world(13, 2);
+    Habits habits = ordinary();
+    habits.settings.silence_limit = 2s;
+    world.add(habits), world.add(habits);
+    world.stream(0, 1, equal_stream(10, 1000));
+    world.start();
+    ASSERT_TRUE(world.finish(1s)) << world.trouble().text();
+    world[1].compute_until(world.now() + 1000s);
+    world.run_for(20s);
+    EXPECT_FALSE(world[0].endpoint().failure()) << world[0].endpoint().failure().text;
+    Time death = world.now();
+    world.kill(1, true);
+    ASSERT_TRUE(world.run_until([&] { return bool(world[0].endpoint().failure()); }, 10s));
+    EXPECT_LE(world.now() - death, 2s + 100ms);
+}
+
+TEST(UdpRecovery, WhoNeverGivesUpWaitsForAHostThatVanished)
+{
+    World world(14, 2);
+    Habits habits = ordinary();
+    habits.settings.gives_up = false;
+    world.add(habits), world.add(habits);
+    Interval blackout{world.now() + 3ms, world.now() + 3ms + 3600s};
+    world.network().for_all_paths([&](Path &path) { path.blackouts = {blackout}; });
+    world.stream(0, 1, equal_stream(100, 100'000));
+    world.start();
+    world.run_for(3600s);
+    ASSERT_FALSE(world.all_done()) << "this test tests something";
+    ASSERT_TRUE(world.finish(10s)) << world.trouble().text();
+    EXPECT_FALSE(world[0].endpoint().failure()) << world[0].endpoint().failure().text;
+}
+
 TEST(UdpRecovery, WhoLeavesIsNotMissed)
 {
     World world(8, 3);

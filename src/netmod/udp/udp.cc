@@ -48,9 +48,9 @@ Result<std::unique_ptr<Udp>> Udp::create(const Settings &settings, const Sink &s
         return unknown("RECOVERY", settings.recovery, "selective, go_back_n");
     if (settings.segmentation != "auto" && settings.segmentation != "off")
         return unknown("SEGMENTATION", settings.segmentation, "auto, off");
-    if (settings.silence_limit <= std::chrono::milliseconds::zero())
-        return Error{Status::invalid, "udp: " + prefix + "SILENCE_LIMIT must be more than 0"};
-    protocol.silence_limit = settings.silence_limit;
+    protocol.gives_up = settings.silence_limit > std::chrono::milliseconds::zero();
+    if (protocol.gives_up)
+        protocol.silence_limit = settings.silence_limit;
 
     Result<PortRange> ports = parse_ports(settings.ports);
     if (!ports.ok())
@@ -67,7 +67,7 @@ Result<std::unique_ptr<Udp>> Udp::create(const Settings &settings, const Sink &s
         return socket.error();
 
     std::unique_ptr<Udp> device(new Udp);
-    device->settings_ = settings;
+    device->silence_limit_ = protocol.silence_limit;
     device->socket_ = std::move(socket.value());
     for (Address &address : addresses.value())
         address.port = device->socket_->port();
@@ -285,7 +285,7 @@ void Udp::start_caretaker()
 void Udp::care()
 {
     keep_only(descriptor());
-    auto period = settings_.silence_limit / 8;
+    auto period = silence_limit_ / 8;
     std::uint32_t seen = 0;
     std::unique_lock lock(mutex_);
     while (!leaving_) {

@@ -33,7 +33,7 @@ struct Settings {
     std::string guard = "token";          // or mac
     std::string recovery = "selective";   // or go_back_n
     std::string segmentation = "auto";    // or off
-    std::chrono::milliseconds silence_limit = std::chrono::seconds(30);
+    std::chrono::milliseconds silence_limit = std::chrono::seconds(30);  // 0: never
 };
 
 class Udp {
@@ -90,7 +90,7 @@ class Udp {
     void care();
     void start_caretaker();
 
-    Settings settings_;
+    Time silence_limit_{};
     std::vector<Address> addresses_;
     std::unique_ptr<Socket> socket_;
     std::unique_ptr<Endpoint> endpoint_;

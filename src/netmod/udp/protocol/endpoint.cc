@@ -15,6 +15,8 @@ constexpr std::size_t welcomes_limit = 16;  // that wait to be sent to one peer
 constexpr unsigned size_rounds = 2;
 constexpr Time size_round_length = 20ms;
 constexpr unsigned refusals_believed = 3;
+constexpr unsigned asks_before_host = 6;    // of twelve in which a peer may answer
+constexpr std::uint16_t closed_port = 9;    // of every host: discard
 constexpr unsigned unanswered_before_narrow = 4;  // then the path may have become too narrow for our packets
 
 // A number of a pair: a place in the table, and what tells its users apart.
@@ -166,7 +168,7 @@ void Endpoint::open(Peer *peer, const Address &address, Time now)
     peer->state = PairState::open;
     peer->address = address;
     peer->hello_at = never;
-    peer->owed_hellos = 0;
+    peer->owed_hellos = peer->owed_host_asks = 0;
     peer->last_heard = now;
     peer->watch_at = now + settings_.silence_limit / 4;
     if (peer->outgoing != nullptr && peer->its_window != 0)
@@ -185,7 +187,7 @@ void Endpoint::fail(Peer *peer, Status status, const std::string &text)
         failure_ = peer->error;
     peer->outgoing.reset();
     peer->hello_at = peer->watch_at = peer->size_probe_at = never;
-    peer->owed_hellos = 0;
+    peer->owed_hellos = peer->owed_host_asks = 0;
 }
 
 // The peer has forgotten this pair and makes it again.
@@ -426,6 +428,7 @@ void Endpoint::heard(Peer *peer, Time now)
     peer->last_heard = now;
     peer->silent_since = never;
     peer->refusals = 0;
+    peer->owed_host_asks = 0;
 }
 
 void Endpoint::on_ack_fields(Peer *peer, const Header &header, std::span<const std::byte> bitmap, Time now)
@@ -441,8 +444,47 @@ void Endpoint::on_ack_fields(Peer *peer, const Header &header, std::span<const s
         want(peer);
 }
 
-void Endpoint::on_refused(const Address &to, Time)
+// An address that is ours as well says nothing about the other host (every docker0 has the same), unless it is ours.
+bool Endpoint::is_of_peer_alone(const Peer *peer, const Address &address) const
 {
+    auto ours = [&](const Address &one) {
+        return std::ranges::any_of(card_.addresses, [&](const Address &mine) { return mine.ip == one.ip; });
+    };
+    return !ours(address) || std::ranges::all_of(peer->card.addresses, ours);
+}
+
+// The host is there, so silent processes on it are only stopped.
+void Endpoint::on_host_answered(const Address &to, Time now)
+{
+    for (auto &entry : table_) {
+        Peer *peer = entry.get();
+        if (peer == nullptr)
+            continue;
+        if (peer->state == PairState::open && peer->silent_since != never && peer->address.ip == to.ip) {
+            peer->silent_since = now;
+            peer->asks = 0;
+        } else if (peer->state == PairState::asking && is_of_peer_alone(peer, to) &&
+                   std::ranges::any_of(peer->card.addresses, [&](const Address &one) { return one.ip == to.ip; })) {
+            peer->asking_since = now;
+        }
+    }
+}
+
+// When another process of its host was heard.
+Time Endpoint::last_sign_of_host(const Peer *peer) const
+{
+    Time last{};
+    for_each_peer([&](const Peer &other) {
+        if (&other != peer && other.state == PairState::open && other.address.ip == peer->address.ip)
+            last = std::max(last, other.last_heard);
+    });
+    return last;
+}
+
+void Endpoint::on_refused(const Address &to, Time now)
+{
+    if (to.port == closed_port)
+        return on_host_answered(to, now);
     for (auto &entry : table_) {
         Peer *peer = entry.get();
         if (peer == nullptr)
@@ -515,15 +557,21 @@ void Endpoint::on_timer(Time now)
 
 void Endpoint::on_hello_timer(Peer *peer, Time now)
 {
-    if (now - peer->asking_since >= settings_.silence_limit && peer->hellos >= least_hellos)
+    Time interval = std::min<Time>(longest_hello_interval, settings_.silence_limit / 8);
+    if (peer->hello_at != never && now - peer->hello_at > settings_.silence_limit / 4)
+        peer->asking_since += now - peer->hello_at;  // we were stopped ourselves
+    Time asked_for = now - peer->asking_since;
+    if (settings_.gives_up && asked_for >= settings_.silence_limit && peer->hellos >= least_hellos)
         return fail(peer, Status::unreachable,
                     "udp: no answer from a peer that offers the addresses " + addresses_of(peer) + " within " +
                         in_seconds(settings_.silence_limit) +
                         "; UDP between the hosts may be blocked, or the addresses are of a network they do not share "
                         "(MPIR_CVAR_CH4_COMPOSITE_UDP_INTERFACES chooses)");
-    peer->hello_at = now + std::min(first_hello_interval * (1u << std::min<unsigned>(peer->hellos, 8)), longest_hello_interval);
+    peer->hello_at = now + std::min(first_hello_interval * (1u << std::min<unsigned>(peer->hellos, 8)), interval);
     peer->hellos = static_cast<std::uint8_t>(std::min<unsigned>(peer->hellos + 1u, 200));
     peer->owed_hellos = static_cast<std::uint8_t>(peer->card.addresses.size());
+    if (settings_.gives_up && asked_for >= settings_.silence_limit / 2)
+        peer->owed_host_asks = peer->owed_hellos;
     want(peer);
 }
 
@@ -551,14 +599,23 @@ void Endpoint::on_watch_timer(Peer *peer, Time now)
     if (peer->silent_since == never) {
         peer->silent_since = now;
         peer->asks = 0;
+    } else if (now - peer->watch_at > quiet) {
+        peer->silent_since += now - peer->watch_at;  // we were stopped ourselves
     }
-    if (now - peer->silent_since >= settings_.silence_limit - quiet && peer->asks >= 3)
+    bool over = settings_.gives_up && now - peer->silent_since >= settings_.silence_limit - quiet && peer->asks >= 3;
+    if (Time sign = over ? last_sign_of_host(peer) : Time::zero(); sign > peer->silent_since) {
+        peer->silent_since = sign;
+        over = false;
+    }
+    if (over)
         return fail(peer, Status::unreachable,
                     "udp: no sign of life from the process at " + peer->address.text() + " for " +
                         in_seconds(settings_.silence_limit) +
                         " (MPIR_CVAR_CH4_COMPOSITE_UDP_SILENCE_LIMIT): it, its host or the network between has failed");
     peer->asks = static_cast<std::uint8_t>(std::min<unsigned>(peer->asks + 1u, 200));
     peer->asks_alive = true;
+    if (settings_.gives_up && peer->asks > asks_before_host)
+        peer->owed_host_asks = 1;
     peer->watch_at = now + quiet / 4;
     want(peer);
 }
@@ -610,6 +667,7 @@ bool Endpoint::poll_transmit(Transmission *transmission, Time now)
 bool Endpoint::has_more(const Peer *peer, Time now) const
 {
     return !peer->owed_welcomes.empty() || peer->owes_alive || peer->asks_alive || peer->owes_bye || peer->owed_hellos != 0 ||
+           peer->owed_host_asks != 0 ||
            peer->owed_size_probes != 0 || peer->owed_size_answer != 0 ||
            (peer->outgoing != nullptr && peer->outgoing->can_send()) ||
            (peer->incoming != nullptr && peer->incoming->ack_deadline() <= now);
@@ -662,7 +720,21 @@ bool Endpoint::transmit_greeting(Peer *peer, Transmission *transmission)
         transmit_one(peer, transmission, Kind::hello, header, peer->card.addresses[candidate]);
         return true;
     }
-    return false;
+    return peer->state == PairState::asking && transmit_host_ask(peer, transmission);
+}
+
+// Whoever listens there after all learns nothing: zeros.
+bool Endpoint::transmit_host_ask(Peer *peer, Transmission *transmission)
+{
+    if (peer->owed_host_asks == 0)
+        return false;
+    --peer->owed_host_asks;
+    transmission->to = peer->state == PairState::open ? peer->address : peer->card.addresses[peer->owed_host_asks];
+    transmission->to.port = closed_port;
+    transmission->control.assign(sizeof(Header), std::byte{0});
+    transmission->size = transmission->segment = sizeof(Header);
+    transmission->pieces.push_back({transmission->control.data(), sizeof(Header)});
+    return true;
 }
 
 void Endpoint::fill_ack(Peer *peer, Header *header, Time now)
@@ -709,6 +781,8 @@ bool Endpoint::transmit_control(Peer *peer, Transmission *transmission, Time now
         peer->owes_alive = peer->asks_alive = false;
         return one(Kind::alive);
     }
+    if (transmit_host_ask(peer, transmission))
+        return true;
     bool ack_due = peer->incoming != nullptr && peer->incoming->ack_deadline() <= now;
     if (!ack_due || (!peer->incoming->has_early() && peer->outgoing != nullptr && peer->outgoing->can_send()))
         return false;

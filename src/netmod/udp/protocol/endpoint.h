@@ -9,8 +9,10 @@
 //   left     the peer said good-bye
 //   failed   `error` says why
 // Timers of a pair: hello again, ask for an acknowledgement (Outgoing), acknowledge (Incoming), watch. Watch: a peer that was not
-// heard for a quarter of the silence limit is asked; one that does not answer for the rest of it is gone. Only time in which we
-// ask counts, so a process that computes for long does not think that everybody else has died.
+// heard for a quarter of the silence limit is asked, and then its host: a packet to a port that nobody listens on is refused by
+// whatever host is there. One that does not answer for the rest of the limit is gone, unless its host has answered: then it is
+// only stopped, as by a debugger, for a host that refuses packets would have refused those for a process that has ended. Only
+// time in which we ask counts, so a process that computes for long does not think that everybody else has died.
 #pragma once
 
 #include <array>
@@ -64,6 +66,7 @@ struct Peer {
     // To send when there is room, besides what the halves have.
     bool owes_alive = false, asks_alive = false, owes_bye = false;
     std::uint8_t owed_hellos = 0;       // of this round
+    std::uint8_t owed_host_asks = 0;    // of this round: addresses, from the last one on; an open pair has one
     std::uint8_t owed_size_probes = 0;  // a bit for each size
     std::uint32_t owed_size_answer = 0;
     struct Welcome {
@@ -188,6 +191,9 @@ class Endpoint {
     void on_welcome(Peer *peer, const Datagram &datagram, Time now);
     void on_ack_fields(Peer *peer, const Header &header, std::span<const std::byte> bitmap, Time now);
     void heard(Peer *peer, Time now);
+    void on_host_answered(const Address &to, Time now);
+    bool is_of_peer_alone(const Peer *peer, const Address &address) const;
+    Time last_sign_of_host(const Peer *peer) const;
 
     Time deadline(const Peer *peer) const;
     void schedule(Peer *peer);
@@ -198,6 +204,7 @@ class Endpoint {
 
     bool has_more(const Peer *peer, Time now) const;
     bool transmit_greeting(Peer *peer, Transmission *transmission);
+    bool transmit_host_ask(Peer *peer, Transmission *transmission);
     bool transmit_control(Peer *peer, Transmission *transmission, Time now);
     void add(Peer *peer, Flight &flight, Transmission *transmission, Time now);
     bool transmit_data(Peer *peer, Transmission *transmission, Time now);

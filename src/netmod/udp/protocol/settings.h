@@ -18,6 +18,7 @@ struct ProtocolSettings {
     Recovery recovery = Recovery::selective;
     // A peer that has not been heard for so long, though asked, is gone.
     Time silence_limit = std::chrono::seconds(30);
+    bool gives_up = true;  // false: peers are asked as often, but silence is never taken for an end
     std::size_t receive_buffer = 400 * 1024;  // of the socket
     // Datagram sizes that are tried on a path, smallest first. The smallest is taken to work everywhere.
     std::vector<std::size_t> packet_sizes{1200, 1452, 1472, 8952, 8972, 65000};
