@@ -1,6 +1,6 @@
-// Memory of this process that its peers read without a system call: blocks in a nameless file of its own.
+// Memory of this process that its peers read without a system call: blocks in its region of a file that they have open.
 //
-// Promise: allocate() answers a block of at most heap_block bytes that is backed by memory, or nothing. A peer finds the file through
+// Promise: allocate() answers a block of at most heap_block bytes that is backed by memory, or nothing. A peer finds it through
 // the segment's header and maps it once; an address in it means the same place for both. The lowest free block is
 // taken, so that a quiet process touches few pages and keeps them in its cache.
 #pragma once
@@ -17,26 +17,32 @@ inline constexpr std::size_t heap_block = 260 * 1024;  // 256 KB, and who uses i
 inline constexpr std::size_t heap_blocks = 32;
 inline constexpr std::size_t heap_size = heap_block * heap_blocks;
 
-// The owner's side.
+// The owner's side: [offset, offset + heap_size) of `file`.
 class Heap {
   public:
+    Heap() = default;
+    Heap(int file, std::size_t offset, SegmentHeader *header) : file_(file), offset_(offset), header_(header) {}
+
     // nullptr: too large, none left, or no memory to be had.
-    void *allocate(std::size_t size, Backing backing, SegmentHeader *header);
+    void *allocate(std::size_t size);
     void free(void *block);
 
   private:
-    bool open(Backing backing, SegmentHeader *header);
+    bool open();
 
-    File file_;
+    int file_ = -1;
+    std::size_t offset_ = 0;
+    SegmentHeader *header_ = nullptr;
     Mapping mapping_;
     std::bitset<heap_blocks> used_;
     std::bitset<heap_blocks> reserved_;
 };
 
-// A peer's side: where bytes [address, address + size) of the owner's memory are here; nullptr when they are not in its heap.
+// A peer's side: where bytes [address, address + size) of the owner's memory are here; nullptr when they are not in its heap, which
+// is at `offset` of `file`.
 class HeapView {
   public:
-    std::byte *find(const SegmentHeader *header, std::uint64_t address, std::size_t size);
+    std::byte *find(const SegmentHeader *header, int file, std::size_t offset, std::uint64_t address, std::size_t size);
 
   private:
     Mapping mapping_;

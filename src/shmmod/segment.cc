@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -65,6 +66,12 @@ Result<File> create_nameless_file(Backing backing, std::size_t size)
                                 "MPIR_CVAR_CH4_COMPOSITE_SHMEM_BACKING)",
                             errno);
     File file(descriptor);
+    // Beyond it the kernel would send SIGXFSZ.
+    rlimit largest{};
+    if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < size)
+        return Error{Status::no_memory, "shared memory: a sparse file of " + std::to_string(size / 1024) +
+                                            " KiB is beyond the limit on the size of files (ulimit -f), " +
+                                            std::to_string(largest.rlim_cur / 1024) + " KiB"};
     if (ftruncate(descriptor, static_cast<off_t>(size)) != 0)
         return system_error("making a shared-memory file of " + std::to_string(size) + " bytes (sparse)", errno);
     return file;

@@ -1,10 +1,11 @@
-// The memory other processes write into when they send to this one: a file without a name.
+// The memory other processes write into when they send to this one: its region of a file without a name.
 //
-// Promise: nothing of it outlives its processes, not even after SIGKILL, because it never has a name anywhere. A peer on
-// the same host opens it as /proc/PROCESS/fd/FILE and believes it only when the random token inside is the one on the
-// card. Memory is reserved before it is touched, so a full /dev/shm is an error or back-pressure and never SIGBUS.
-// Layout: one header room, then slots of equal size; a sender claims a slot and uses the ring in it. The file is sparse:
-// a slot that nobody claimed costs nothing.
+// Promise: nothing of it outlives its processes, not even after SIGKILL, because it never has a name anywhere. Processes of a job
+// share one file (host_file.h); that of another job is opened as /proc/PROCESS/fd/FILE. A peer believes a region only when the
+// random token inside is the one on the card. Memory is reserved before it is touched, so a full /dev/shm is an error or
+// back-pressure and never SIGBUS.
+// Layout: one header room, then slots of equal size; a sender claims a slot and uses the ring in it; then the heap. The file is
+// sparse: a slot that nobody claimed costs nothing.
 #pragma once
 
 #include <atomic>
@@ -26,7 +27,7 @@ inline constexpr std::size_t header_room = 64 * 1024;  // a multiple of every pa
 inline constexpr std::size_t ring_room = 64 * 1024;
 inline constexpr std::size_t slot_room = ring_room + bulk_size;
 inline constexpr std::uint32_t slot_limit = 4096;
-inline constexpr std::uint64_t segment_magic = 0x33746573706d6f63;  // changes with the layout
+inline constexpr std::uint64_t segment_magic = 0x34746573706d6f63;  // changes with the layout
 
 static_assert(sizeof(RingMemory<std::atomic>) <= ring_room);
 
@@ -34,11 +35,11 @@ struct SegmentHeader {
     std::uint64_t magic;
     std::uint64_t token;
     std::uint64_t probe_address;  // of a word in the owner's memory that holds the token: tests whether pulling works
-    std::int32_t process;
-    std::int32_t heap_file;       // of the owner; valid with heap_address once heap_open is 1: see heap.h
-    std::uint64_t heap_address;
+    std::uint64_t heap_address;   // in the owner's memory; valid once heap_open is 1: see heap.h
     std::atomic<std::uint32_t> heap_open;
     std::atomic<std::int32_t> wake_file;  // of the owner: a pipe to write to when it sleeps; negative: a futex, the ready word
+    std::atomic<std::uint32_t> not_woken;  // 1: a sender could not open that pipe
+    std::atomic<std::uint64_t> memory;     // reserved in this region by senders
     alignas(line_pair) std::atomic<std::uint32_t> ready;    // see doorbell.h
     alignas(line_pair) std::atomic<std::uint32_t> claimed;  // slots taken by senders
 };

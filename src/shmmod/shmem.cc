@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -23,27 +22,27 @@ constexpr unsigned cells_a_drain = 64;  // one sender does not keep the others w
 // The word that peers read to test pulling.
 std::uint64_t probe_word;
 
-// The segment of the card's owner. By reading, not by mapping: whatever else has that number by now may be shorter.
-Result<File> open_channel(const Card &card)
+// Whether the region is what the card says.
+bool is_region_of(int file, const Card &card)
 {
-    Result<File> file = open_file_of(card.process, card.file);
-    if (!file.ok())
-        return file;
     SegmentHeader header{};
     constexpr std::size_t fixed_part = offsetof(SegmentHeader, probe_address);
-    if (pread(file.value().get(), static_cast<void *>(&header), fixed_part, 0) != static_cast<ssize_t>(fixed_part) ||
-        header.magic != segment_magic || header.token != card.token)
-        return Error{Status::unreachable, "shmem: descriptor " + std::to_string(card.file) + " of process " +
-                                              std::to_string(card.process) + " is not its channel"};
-    return file;
+    return pread(file, static_cast<void *>(&header), fixed_part, static_cast<off_t>(card.region)) ==
+               static_cast<ssize_t>(fixed_part) &&
+           header.magic == segment_magic && header.token == card.token + card.region;
+}
+
+std::size_t page_size()
+{
+    return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
 // True when the sender of this slot has reserved its memory. By reading, not by mapping: to touch a slot without memory would
 // take some, and be SIGBUS when there is none left.
-bool slot_is_open(int file, std::uint32_t slot)
+bool slot_is_open(int file, std::size_t region, std::uint32_t slot)
 {
     std::uint32_t open = 0;
-    auto place = static_cast<off_t>(slot_offset(slot) + offsetof(RingControl<std::atomic>, open));
+    auto place = static_cast<off_t>(region + slot_offset(slot) + offsetof(RingControl<std::atomic>, open));
     return pread(file, &open, sizeof open, place) == sizeof open && open == 1;
 }
 
@@ -66,42 +65,54 @@ std::uint64_t host_identity()
 
 Result<std::unique_ptr<Shmem>> Shmem::create(const Settings &settings, const Sink &sink)
 {
-    Result<File> file = create_nameless_file(settings.backing, slot_offset(slot_limit));
-    if (!file.ok())
-        return file.error();
-    // Every rank looks at about the same time: ask for what all of them need when all talk to all.
-    auto ranks = static_cast<std::size_t>(settings.ranks_on_host);
-    std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    std::size_t ring = detail::round_up(sizeof(RingMemory<std::atomic>), page);
-    if (Error error = check_space(file.value().get(), ranks * (page + ranks * ring),
-                                  "the channels of " + std::to_string(ranks) + " ranks on this host"))
-        return error;
-    if (Error error = reserve(file.value().get(), 0, sizeof(SegmentHeader)))
-        return error;
-    Result<Mapping> mapping = Mapping::create(file.value().get(), 0, header_room);
-    if (!mapping.ok())
-        return mapping.error();
-
     std::unique_ptr<Shmem> device(new Shmem);
     device->settings_ = settings;
     device->sink_ = sink;
+    device->host_ = settings.host;
+    if (device->host_ == nullptr) {
+        auto own = HostFile::create(settings.backing, settings.region + 1, 0);
+        if (!own.ok())
+            return own.error();
+        device->host_ = own.value();
+    }
+    int file = device->host_->descriptor();
+    std::size_t region = device->host_->region(settings.region);
+    // Every rank looks at about the same time: ask for what all of them need when all talk to all.
+    auto ranks = static_cast<std::size_t>(settings.ranks_on_host);
+    std::size_t ring = detail::round_up(sizeof(RingMemory<std::atomic>), page_size());
+    if (Error error = check_space(file, ranks * (page_size() + ranks * ring),
+                                  "the channels of " + std::to_string(ranks) + " ranks on this host"))
+        return error;
+    if (Error error = reserve(file, region, sizeof(SegmentHeader)))
+        return error;
+    Result<Mapping> mapping = Mapping::create(file, region, header_room);
+    if (!mapping.ok())
+        return mapping.error();
+
     device->header_mapping_ = std::move(mapping.value());
     device->header_ = new (device->header_mapping_.data()) SegmentHeader{};
-    if (getrandom(&device->card_.token, sizeof device->card_.token, 0) != sizeof device->card_.token)
-        return system_error("getrandom", errno);
     device->card_.host = host_identity();
+    device->card_.token = device->host_->token();
+    device->card_.region = region;
     device->card_.process = getpid();
-    device->card_.file = file.value().get();
+    device->card_.file = file;
     device->card_.grant = core_grant();
-    device->file_ = std::move(file.value());
-    probe_word = device->card_.token;
+    probe_word = device->card_.token + region;
     device->header_->wake_file.store(-1, std::memory_order_relaxed);
+    device->header_->memory.store(detail::round_up(sizeof(SegmentHeader), page_size()), std::memory_order_relaxed);
     device->header_->magic = segment_magic;
-    device->header_->token = device->card_.token;
-    device->header_->process = device->card_.process;
+    device->header_->token = probe_word;
     device->header_->probe_address = reinterpret_cast<std::uint64_t>(&probe_word);
+    device->heap_ = Heap(file, region + heap_offset, device->header_);
     allow_pull_from_us();
     return device;
+}
+
+// Who has not attached yet should not.
+Shmem::~Shmem()
+{
+    if (header_ != nullptr)
+        header_->magic = 0;
 }
 
 std::size_t Shmem::write_card(void *card) const
@@ -120,11 +131,27 @@ Result<Shmem::Peer *> Shmem::connect(const void *card, std::size_t size)
     if (other.host != card_.host)
         return Error{Status::unreachable, "shmem: process " + std::to_string(other.process) +
                                               " is on another host (or in another PID namespace)"};
-    if (Result<File> file = open_channel(other); !file.ok())
-        return file.error();
+    auto host = host_of(other);
+    if (!host.ok())
+        return host.error();
     auto peer = new Peer;
     peer->card = other;
+    peer->host = host.value();
     return peer;
+}
+
+// The file that the card's owner is in: ours, or that of another job.
+Result<std::shared_ptr<HostFile>> Shmem::host_of(const Card &card)
+{
+    if (card.token == host_->token())
+        return host_;
+    std::weak_ptr<HostFile> &known = other_hosts_[card.token];
+    if (auto host = known.lock())
+        return host;
+    auto host = HostFile::open({card.token, card.process, card.file});
+    if (host.ok())
+        known = host.value();
+    return host;
 }
 
 Status Shmem::attach(Peer *peer)
@@ -135,10 +162,10 @@ Status Shmem::attach(Peer *peer)
     };
     if (peer->error)
         return peer->error.status;
-    Result<File> file = open_channel(peer->card);
-    if (!file.ok())
-        return fail(file.error());
-    Result<Mapping> header_mapping = Mapping::create(file.value().get(), 0, header_room);
+    int file = peer->host->descriptor();
+    if (!is_region_of(file, peer->card))
+        return fail({Status::unreachable, "shmem: process " + std::to_string(peer->card.process) + " has no channel where its card says"});
+    Result<Mapping> header_mapping = Mapping::create(file, peer->card.region, header_room);
     if (!header_mapping.ok())
         return fail(header_mapping.error());
     auto header = reinterpret_cast<SegmentHeader *>(header_mapping.value().data());
@@ -147,27 +174,32 @@ Status Shmem::attach(Peer *peer)
     if (slot >= slot_limit)
         return fail({Status::no_memory, "shmem: process " + std::to_string(peer->card.process) + " has already been sent to by " +
                                             std::to_string(slot_limit) + " processes, which is all it has room for"});
-    std::size_t offset = slot_offset(slot);
-    if (Error error = reserve(file.value().get(), offset, sizeof(RingMemory<std::atomic>)))
+    std::size_t offset = peer->card.region + slot_offset(slot);
+    if (Error error = reserve(file, offset, sizeof(RingMemory<std::atomic>)))
         return fail(error);
-    Result<Mapping> mapping = Mapping::create(file.value().get(), offset, slot_room);
+    header->memory.fetch_add(detail::round_up(sizeof(RingMemory<std::atomic>), page_size()), std::memory_order_relaxed);
+    Result<Mapping> mapping = Mapping::create(file, offset, slot_room);
     if (!mapping.ok())
         return fail(mapping.error());
 
     auto memory = reinterpret_cast<RingMemory<std::atomic> *>(mapping.value().data());
     memory->control.producer_process = card_.process;
     memory->control.producer_probe_address = header_->probe_address;
-    memory->control.producer_probe_value = card_.token;
+    memory->control.producer_probe_value = header_->token;
     // [O1] publishes who we are; pairs with [O2] in incoming_of.
     memory->control.open.store(1, std::memory_order_release);
 
-    peer->file = std::move(file.value());
     peer->header = std::move(header_mapping.value());
     peer->slot = std::move(mapping.value());
-    peer->slot_offset = offset;
+    peer->bulk_offset = offset + ring_room;
     auto reserve_bulk = [](void *context, std::size_t size) {
         auto self = static_cast<Peer *>(context);
-        return !reserve(self->file.get(), self->slot_offset + ring_room, size);
+        if (reserve(self->host->descriptor(), self->bulk_offset, size))
+            return false;
+        // It grows by doubling.
+        reinterpret_cast<SegmentHeader *>(self->header.data())
+            ->memory.fetch_add(size == first_limit ? size : size / 2, std::memory_order_relaxed);
+        return true;
     };
     peer->producer = Producer<std::atomic>(memory, peer->slot.data() + ring_room, BulkReserve{reserve_bulk, peer});
     peer->bit = ready_bit(slot);
@@ -179,18 +211,25 @@ Status Shmem::attach(Peer *peer)
 [[gnu::noinline]] void Shmem::wake(Peer *peer)
 {
     // The sleeper stored its choice before it armed: ring_doorbell() has acquired that.
-    auto header = reinterpret_cast<const SegmentHeader *>(peer->header.data());
-    std::int32_t file = header->wake_file.load(std::memory_order_relaxed);
-    if (file < 0)
+    auto header = reinterpret_cast<SegmentHeader *>(peer->header.data());
+    std::int32_t number = header->wake_file.load(std::memory_order_relaxed);
+    if (number < 0)
         return futex_wake_all(peer->ready);
-    if (peer->wake_file.get() < 0) {
-        Result<File> opened = open_file_of(peer->card.process, file);
-        if (!opened.ok())
-            return;  // it is gone, or will wake up by itself
-        peer->wake_file = std::move(opened.value());
+    std::int32_t process = peer->card.process;
+    WakeFile &wake = wake_files_[static_cast<std::uint32_t>(process) % wake_files_.size()];
+    if (wake.process != process || wake.number != number) {
+        Result<File> opened = open_file_of(process, number);
+        if (!opened.ok()) {
+            // It is gone, or forbids it, or we have no descriptor left: it wakes up by itself.
+            header->not_woken.store(1, std::memory_order_relaxed);
+            return;
+        }
+        wake.process = process;
+        wake.number = number;
+        wake.file = std::move(opened.value());
     }
     // Opened for reading, too: so a pipe whose owner has died is no signal. A full one is as good as one more byte.
-    [[maybe_unused]] ssize_t written = write(peer->wake_file.get(), "", 1);
+    [[maybe_unused]] ssize_t written = write(wake.file.get(), "", 1);
 }
 
 int Shmem::open_descriptor()
@@ -214,7 +253,8 @@ void Shmem::empty_descriptor()
 // Of a peer that is attached.
 std::byte *Shmem::find_in_heap(Peer *peer, std::uint64_t address, std::size_t size)
 {
-    return peer->heap.find(reinterpret_cast<const SegmentHeader *>(peer->header.data()), address, size);
+    return peer->heap.find(reinterpret_cast<const SegmentHeader *>(peer->header.data()), peer->host->descriptor(),
+                           peer->card.region + heap_offset, address, size);
 }
 
 void *Shmem::view(Peer *peer, std::uint64_t address, std::size_t size)
@@ -251,7 +291,7 @@ Status Shmem::send_parts(Peer *peer, const Message &message, SendProgress *progr
         if (!pushed) {
             if (!peer->producer.starved())
                 return Status::again;
-            peer->error = reserve(peer->file.get(), peer->slot_offset + ring_room, first_limit);
+            peer->error = reserve(peer->host->descriptor(), peer->bulk_offset, first_limit);
             return peer->error ? peer->error.status : Status::again;
         }
         progress->started = true;
@@ -306,9 +346,9 @@ Shmem::Incoming *Shmem::incoming_of(std::uint32_t slot)
 {
     if (slot < incoming_.size() && incoming_[slot] != nullptr) [[likely]]
         return incoming_[slot].get();
-    if (!slot_is_open(file_.get(), slot))
+    if (!slot_is_open(host_->descriptor(), card_.region, slot))
         return nullptr;  // not yet: its bit comes later
-    Result<Mapping> mapping = Mapping::create(file_.get(), slot_offset(slot), slot_room);
+    Result<Mapping> mapping = Mapping::create(host_->descriptor(), card_.region + slot_offset(slot), slot_room);
     if (!mapping.ok()) {
         header_->ready.fetch_or(ready_bit(slot), std::memory_order_relaxed);
         return nullptr;
@@ -332,8 +372,7 @@ Shmem::Incoming *Shmem::incoming_of(std::uint32_t slot)
 
 std::size_t Shmem::memory_in_use() const
 {
-    struct stat status {};
-    return fstat(file_.get(), &status) == 0 ? static_cast<std::size_t>(status.st_blocks) * 512 : 0;
+    return header_->memory.load(std::memory_order_relaxed);
 }
 
 }  // namespace pm::shmem

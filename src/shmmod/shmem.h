@@ -1,9 +1,11 @@
 // PM(SHMEM): messages between processes of one host. See README.md beside this file.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "pm/device.h"
 #include "shmmod/doorbell.h"
 #include "shmmod/heap.h"
+#include "shmmod/host_file.h"
 #include "shmmod/pull.h"
 #include "shmmod/ring.h"
 #include "shmmod/segment.h"
@@ -21,12 +24,15 @@ namespace pm::shmem {
 struct Settings {
     Backing backing = Backing::automatic;
     int ranks_on_host = 1;
+    std::shared_ptr<HostFile> host = nullptr;  // that the processes of the job share here; none: one of its own
+    std::uint32_t region = 0;                  // in it
 };
 
 // What another process needs to find this one.
 struct Card {
     std::uint64_t host;
-    std::uint64_t token;
+    std::uint64_t token;  // of the file
+    std::uint64_t region;  // where in the file
     std::int32_t process;
     std::int32_t file;
     CoreGrant grant;
@@ -38,18 +44,18 @@ class Shmem {
     // The sending side of one pair. Attached by the first message.
     struct Peer {
         Card card{};
-        File file;
+        std::shared_ptr<HostFile> host;
         Mapping header;
         Mapping slot;
-        std::size_t slot_offset = 0;
+        std::size_t bulk_offset = 0;  // in the file
         std::atomic<std::uint32_t> *ready = nullptr;
         std::uint32_t bit = 0;
         Producer<std::atomic> producer;
         HeapView heap;
-        File wake_file;  // see wake()
         Error error;  // why the peer is not usable any more
     };
 
+    ~Shmem();
     static Result<std::unique_ptr<Shmem>> create(const Settings &settings, const Sink &sink);
 
     const char *name() const { return "shmem"; }
@@ -104,6 +110,8 @@ class Shmem {
     // instead; negative when that cannot be. Empty it after a sleep.
     int open_descriptor();
     void empty_descriptor();
+    // A sender cannot wake us up that way: sleep briefly.
+    bool not_woken() const { return header_->not_woken.load(std::memory_order_relaxed) != 0; }
 
     // A process that dies on this host takes its job with it.
     const Error *failure() const { return nullptr; }
@@ -116,7 +124,7 @@ class Shmem {
     bool pull(Peer *peer, std::uint64_t address, const iovec *pieces, std::size_t count);
 
     // What peers read without a system call when they pull it. See heap.h.
-    void *allocate_shared(std::size_t size) { return heap_.allocate(size, settings_.backing, header_); }
+    void *allocate_shared(std::size_t size) { return heap_.allocate(size); }
     void free_shared(void *block) { heap_.free(block); }
     // Where a part of the peer's shared memory is here; nullptr when it cannot be seen.
     void *view(Peer *peer, std::uint64_t address, std::size_t size);
@@ -145,11 +153,12 @@ class Shmem {
     };
 
     Shmem() = default;
-    static void ring(Peer *peer)
+    void ring(Peer *peer)
     {
-        ring_doorbell(peer->ready, peer->bit, [peer] { wake(peer); });
+        ring_doorbell(peer->ready, peer->bit, [this, peer] { wake(peer); });
     }
-    static void wake(Peer *peer);
+    void wake(Peer *peer);
+    Result<std::shared_ptr<HostFile>> host_of(const Card &card);
     Status attach(Peer *peer);
     static std::byte *find_in_heap(Peer *peer, std::uint64_t address, std::size_t size);
     Status send_parts(Peer *peer, const Message &message, SendProgress *progress);
@@ -161,8 +170,15 @@ class Shmem {
     Sink sink_;
     Card card_{};
     Heap heap_;
-    File file_;
+    std::shared_ptr<HostFile> host_;
+    std::map<std::uint64_t, std::weak_ptr<HostFile>> other_hosts_;  // of other jobs, by their tokens
     File wake_reader_, wake_writer_;
+    // Pipes of those who were woken up last: few, however many there are.
+    struct WakeFile {
+        std::int32_t process = 0, number = -1;
+        File file;
+    };
+    std::array<WakeFile, 8> wake_files_;
     Mapping header_mapping_;
     SegmentHeader *header_ = nullptr;
     std::vector<std::unique_ptr<Incoming>> incoming_;

@@ -17,17 +17,23 @@ namespace {
 
 class HeapTest : public testing::TestWithParam<Backing> {
   protected:
-    HeapTest() { header_->process = getpid(); }
+    static constexpr std::size_t offset = 64 * 1024;
 
+    const std::byte *find(HeapView &view, std::uint64_t address, std::size_t size)
+    {
+        return view.find(header_.get(), file_.get(), offset, address, size);
+    }
+
+    File file_ = std::move(create_nameless_file(GetParam(), offset + heap_size).value());
     std::unique_ptr<SegmentHeader> header_ = std::make_unique<SegmentHeader>();
-    Heap heap_;
+    Heap heap_{file_.get(), offset, header_.get()};
 };
 
 TEST_P(HeapTest, GivesBlocksThatDoNotOverlapUntilNoneIsLeft)
 {
     std::set<void *> blocks;
     for (std::size_t i = 0; i < heap_blocks; ++i) {
-        void *block = heap_.allocate(heap_block, GetParam(), header_.get());
+        void *block = heap_.allocate(heap_block);
         ASSERT_NE(block, nullptr);
         std::memset(block, static_cast<int>(i), heap_block);
         blocks.insert(block);
@@ -35,30 +41,30 @@ TEST_P(HeapTest, GivesBlocksThatDoNotOverlapUntilNoneIsLeft)
     EXPECT_EQ(blocks.size(), heap_blocks);
     for (auto next = std::next(blocks.begin()); next != blocks.end(); ++next)
         EXPECT_GE(static_cast<char *>(*next) - static_cast<char *>(*std::prev(next)), static_cast<long>(heap_block));
-    EXPECT_EQ(heap_.allocate(1, GetParam(), header_.get()), nullptr);
+    EXPECT_EQ(heap_.allocate(1), nullptr);
 }
 
 TEST_P(HeapTest, TakesTheLowestFreeBlockAgain)
 {
-    void *first = heap_.allocate(1, GetParam(), header_.get());
-    void *second = heap_.allocate(1, GetParam(), header_.get());
+    void *first = heap_.allocate(1);
+    void *second = heap_.allocate(1);
     ASSERT_NE(first, second);
     heap_.free(first);
-    EXPECT_EQ(heap_.allocate(heap_block, GetParam(), header_.get()), first);
+    EXPECT_EQ(heap_.allocate(heap_block), first);
 }
 
 TEST_P(HeapTest, RefusesMoreThanABlock)
 {
-    EXPECT_EQ(heap_.allocate(heap_block + 1, GetParam(), header_.get()), nullptr);
+    EXPECT_EQ(heap_.allocate(heap_block + 1), nullptr);
 }
 
 TEST_P(HeapTest, APeerReadsWhatTheOwnerWrote)
 {
-    auto block = static_cast<char *>(heap_.allocate(heap_block, GetParam(), header_.get()));
+    auto block = static_cast<char *>(heap_.allocate(heap_block));
     ASSERT_NE(block, nullptr);
     std::memcpy(block + 1000, "through another mapping", 24);
     HeapView view;
-    const std::byte *seen = view.find(header_.get(), reinterpret_cast<std::uint64_t>(block + 1000), 24);
+    const std::byte *seen = find(view, reinterpret_cast<std::uint64_t>(block + 1000), 24);
     ASSERT_NE(seen, nullptr);
     EXPECT_NE(static_cast<const void *>(seen), block + 1000);
     EXPECT_STREQ(reinterpret_cast<const char *>(seen), "through another mapping");
@@ -69,22 +75,21 @@ TEST_P(HeapTest, WhatIsNotInTheHeapIsNotFound)
     HeapView view;
     int elsewhere = 0;
     auto address = reinterpret_cast<std::uint64_t>(&elsewhere);
-    EXPECT_EQ(view.find(header_.get(), address, sizeof elsewhere), nullptr);  // no heap yet
-    auto block = reinterpret_cast<std::uint64_t>(heap_.allocate(1, GetParam(), header_.get()));
-    EXPECT_EQ(view.find(header_.get(), address, sizeof elsewhere), nullptr);
-    EXPECT_EQ(view.find(header_.get(), block - 1, 1), nullptr);
-    EXPECT_EQ(view.find(header_.get(), block + heap_size, 1), nullptr);
-    EXPECT_EQ(view.find(header_.get(), block + heap_size - 8, 9), nullptr);
-    EXPECT_NE(view.find(header_.get(), block + heap_size - 8, 8), nullptr);
+    EXPECT_EQ(find(view, address, sizeof elsewhere), nullptr);  // no heap yet
+    auto block = reinterpret_cast<std::uint64_t>(heap_.allocate(1));
+    EXPECT_EQ(find(view, address, sizeof elsewhere), nullptr);
+    EXPECT_EQ(find(view, block - 1, 1), nullptr);
+    EXPECT_EQ(find(view, block + heap_size, 1), nullptr);
+    EXPECT_EQ(find(view, block + heap_size - 8, 9), nullptr);
+    EXPECT_NE(find(view, block + heap_size - 8, 8), nullptr);
 }
 
-TEST_P(HeapTest, AnOwnerThatIsGoneIsNotFound)
+TEST_P(HeapTest, AHeapThatCannotBeMappedIsNotFound)
 {
-    auto block = reinterpret_cast<std::uint64_t>(heap_.allocate(1, GetParam(), header_.get()));
-    header_->process = -1;
+    auto block = reinterpret_cast<std::uint64_t>(heap_.allocate(1));
     HeapView view;
-    EXPECT_EQ(view.find(header_.get(), block, 1), nullptr);
-    EXPECT_EQ(view.find(header_.get(), block, 1), nullptr);  // and is not asked for again
+    EXPECT_EQ(view.find(header_.get(), -1, offset, block, 1), nullptr);
+    EXPECT_EQ(find(view, block, 1), nullptr);  // and is not asked for again
 }
 
 TEST(HeapInSmallDevShm, WithoutMemoryThereIsNoBlockAndNoSigbus)
@@ -93,17 +98,18 @@ TEST(HeapInSmallDevShm, WithoutMemoryThereIsNoBlockAndNoSigbus)
         if (std::string reason = test::enter_private_devshm("1m"); !reason.empty())
             GTEST_SKIP() << reason;
         auto header = std::make_unique<SegmentHeader>();
-        Heap heap;
+        File file = std::move(create_nameless_file(Backing::devshm, heap_size).value());
+        Heap heap(file.get(), 0, header.get());
         void *block = nullptr;
         unsigned given = 0;
-        for (; void *next = heap.allocate(heap_block, Backing::devshm, header.get()); ++given) {
+        for (; void *next = heap.allocate(heap_block); ++given) {
             std::memset(next, 1, heap_block);
             block = next;
         }
         EXPECT_GT(given, 0u);
         EXPECT_LE(given * heap_block, std::size_t{1} << 20);
         heap.free(block);
-        EXPECT_EQ(heap.allocate(1, Backing::devshm, header.get()), block) << "what was reserved is still there";
+        EXPECT_EQ(heap.allocate(1), block) << "what was reserved is still there";
     });
 }
 

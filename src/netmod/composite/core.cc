@@ -613,7 +613,7 @@ void pm_wait_sleep(int nap)
         nfds_t count = 0;
         if (core->shmem_descriptor >= 0)
             entries[count++] = {core->shmem_descriptor, POLLIN, 0};
-        else if (core->links.shmem != nullptr)
+        if (core->links.shmem != nullptr && (core->shmem_descriptor < 0 || core->links.shmem->not_woken()))
             limit = std::min<std::chrono::nanoseconds>(limit, 500us);  // it cannot wake us here
         if (core->turns[pm::udp_place].has_peers) {
             limit = std::min(limit, core->links.udp->sleep_limit());

@@ -135,6 +135,8 @@ Result<Links> open_links(const pm_setup &setup, Sinks sinks)
             return backing.error();
         settings.backing = backing.value();
         settings.ranks_on_host = setup.ranks_on_host;
+        settings.host = file_of(setup.host);
+        settings.region = settings.host != nullptr ? static_cast<std::uint32_t>(setup.process) : 0;
         auto shmem = shmem::Shmem::create(settings, sinks[shmem_place]);
         if (!shmem.ok())
             return shmem.error();

@@ -63,6 +63,9 @@ using Sinks = const Sink (&)[places_max];
 // missing: it is told when a peer needs it.
 Result<Links> open_links(const pm_setup &setup, Sinks sinks);
 
+// The file that the processes of the job share here; none for none.
+std::shared_ptr<shmem::HostFile> file_of(const pm_host *host);
+
 // This host, as it calls itself.
 std::string host_name();
 

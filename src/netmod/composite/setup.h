@@ -12,6 +12,20 @@ extern "C" {
 #define PM_CARD_MAX 4096
 #define PM_SHORT_CARD_MAX 112
 
+/* The file that the processes of a job share on a host (shmmod/host_file.h): one makes it, the others open it by its name. NULL
+ * where that is not possible; such a process has a file of its own. A card that was put by one process, an empty one too, is read
+ * by all when each has passed a barrier; cards[rank] is NULL where none was put, and valid until pm_host_leave(). */
+typedef struct pm_host pm_host;
+typedef struct pm_host_name {
+    uint64_t token;
+    int32_t process, file;      /* process 0: there is none */
+} pm_host_name;
+pm_host *pm_host_create(const char *backing, int processes, int ranks, pm_host_name *name);
+pm_host *pm_host_join(const pm_host_name *name);
+int pm_host_put(pm_host *host, int rank, const void *card, size_t size);
+int pm_host_cards(pm_host *host, const void **cards, size_t *sizes);
+void pm_host_leave(pm_host *host);      /* devices that use the file keep it */
+
 /* Settings are the texts of the CVARs; upcalls are where messages arrive. */
 typedef struct pm_setup {
     const char *devices;        /* "auto" or a list, best first */
@@ -30,6 +44,7 @@ typedef struct pm_setup {
     double udp_silence_limit;   /* seconds */
     int ranks_on_host;
     int process;                /* our number among them */
+    pm_host *host;              /* or NULL */
 
     /* A message begins; when piece_size < total the rest follows by more(). Views end with the call. */
     void *(*arrived)(int tag, void *header, void *piece, size_t piece_size, size_t total);

@@ -1,0 +1,74 @@
+// The file that the processes of the job share on this host, as start-up uses it.
+#include <unistd.h>
+
+#include "netmod/composite/settings.h"
+#include "netmod/composite/setup.h"
+#include "netmod/composite/state.h"
+
+struct pm_host {
+    std::shared_ptr<pm::shmem::HostFile> file;
+};
+
+namespace pm {
+
+std::shared_ptr<shmem::HostFile> file_of(const pm_host *host)
+{
+    return host != nullptr ? host->file : nullptr;
+}
+
+static pm_host *made(Result<std::shared_ptr<shmem::HostFile>> &&file)
+{
+    if (!file.ok()) {
+        failed(file.error());
+        return nullptr;
+    }
+    return new pm_host{std::move(file.value())};
+}
+
+}  // namespace pm
+
+extern "C" {
+
+pm_host *pm_host_create(const char *backing, int processes, int ranks, pm_host_name *name)
+{
+    auto wanted = pm::shmem::parse_backing(backing);
+    pm_host *host = wanted.ok() ? pm::made(pm::shmem::HostFile::create(wanted.value(), static_cast<std::uint32_t>(processes),
+                                                                       static_cast<std::uint32_t>(ranks)))
+                                : nullptr;
+    if (host != nullptr) {
+        pm::shmem::HostFileName own = host->file->name();
+        *name = {own.token, own.process, own.file};
+    }
+    return host;
+}
+
+pm_host *pm_host_join(const pm_host_name *name)
+{
+    return pm::made(pm::shmem::HostFile::open({name->token, name->process, name->file}));
+}
+
+int pm_host_put(pm_host *host, int rank, const void *card, size_t size)
+{
+    std::span bytes(static_cast<const std::byte *>(card), size);
+    pm::Error error = host->file->put_card(static_cast<std::uint32_t>(rank), bytes);
+    return error ? pm::failed(error) : PM_OK;
+}
+
+int pm_host_cards(pm_host *host, const void **cards, size_t *sizes)
+{
+    auto read = host->file->cards();
+    if (!read.ok())
+        return pm::failed(read.error());
+    for (std::span<const std::byte> card : read.value()) {
+        *cards++ = card.data();
+        *sizes++ = card.size();
+    }
+    return PM_OK;
+}
+
+void pm_host_leave(pm_host *host)
+{
+    delete host;
+}
+
+}  // extern "C"
