@@ -5,6 +5,7 @@
 #include "composite_measure.h"
 #include "composite_offer.h"
 #include "composite_report.h"
+#include "base/two_mpis.h"
 #include "coll/mcast/mcast.h"
 #include "coll/messages.h"
 #include "netmod/composite/setup.h"
@@ -18,7 +19,10 @@ static int without_device = 0;
 int MPIDI_COMPOSITE_init_local(int *tag_bits)
 {
     pm_setup setup;
+    const char *two_mpis = MPIR_Process.rank == 0 ? pm_two_mpis() : NULL;
 
+    if (two_mpis != NULL)
+        fprintf(stderr, "composite: %s\n", two_mpis);
     memset(&setup, 0, sizeof setup);
     setup.devices = MPIR_CVAR_CH4_COMPOSITE_DEVICES;
     setup.networks = MPIR_CVAR_CH4_COMPOSITE_NETWORKS;
