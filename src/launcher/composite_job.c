@@ -203,6 +203,13 @@ HYD_status composite_proxy_lost(struct HYD_proxy *proxy)
     return HYD_SUCCESS;
 }
 
+HYD_status composite_rank_died(struct HYD_proxy *proxy, int status)
+{
+    if (proxy->pg->pgid)
+        composite_end_job(status);
+    return HYD_pmcd_pmiserv_cleanup_all_pgs();
+}
+
 HYD_status composite_not_a_proxy(int fd)
 {
     FOR_EACH_PROXY(proxy)

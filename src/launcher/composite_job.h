@@ -20,6 +20,10 @@ HYD_status composite_wait_for_event(int seconds);
 /* The connection to a proxy ended before the proxy said so: ends the job with a sentence. */
 HYD_status composite_proxy_lost(struct HYD_proxy *proxy);
 
+/* A rank was ended by a signal, which is told already: ends the others. For the status of mpiexec Hydra looks at the first process group
+ * only. */
+HYD_status composite_rank_died(struct HYD_proxy *proxy, int status);
+
 /* A connection ended before it was known which proxy it belongs to: maybe it was none. */
 HYD_status composite_not_a_proxy(int fd);
 
