@@ -30,14 +30,14 @@ static void fault(const char *format, ...)
 
 #define EXPECT(condition, ...) do { if (!(condition)) fault(__VA_ARGS__); } while (0)
 
-static void expect_class(int error, int expected, const char *what)
+static inline void expect_class(int error, int expected, const char *what)
 {
     int class;
     MPI_Error_class(error, &class);
     EXPECT(class == expected, "%s: error class %d, not %d", what, class, expected);
 }
 
-static uint64_t mix(uint64_t value)
+static inline uint64_t mix(uint64_t value)
 {
     value += 0x9e3779b97f4a7c15u;
     value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;

@@ -12,7 +12,9 @@ mpi_core_sources += src/mpid/ch4/netmod/composite/func_table.c \
                     src/mpid/ch4/netmod/composite/composite_group.c \
                     src/mpid/ch4/netmod/composite/composite_mcast.c \
                     src/mpid/ch4/netmod/composite/composite_measure.c \
+                    src/mpid/ch4/netmod/composite/composite_mended.c \
                     src/mpid/ch4/netmod/composite/composite_notify.c \
+                    src/mpid/ch4/netmod/composite/composite_persistent.c \
                     src/mpid/ch4/netmod/composite/composite_pvars.c \
                     src/mpid/ch4/netmod/composite/composite_report.c \
                     src/mpid/ch4/netmod/composite/composite_spawn.c \

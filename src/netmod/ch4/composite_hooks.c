@@ -25,7 +25,6 @@ static int open_window(MPIR_Win * win, bool share)
 {
     int mpi_errno = MPI_SUCCESS;
 
-    MPIDI_COMPOSITE_WIN(win).shared = NULL;
     if (share)
         mpi_errno = MPIDI_COMPOSITE_share_window(win);
     return mpi_errno ? mpi_errno : MPIDI_COMPOSITE_notify_open(win);
@@ -55,6 +54,8 @@ int MPIDI_COMPOSITE_mpi_win_free_hook(MPIR_Win * win)
 {
     MPIDI_COMPOSITE_unshare_window(win);
     MPIDI_COMPOSITE_notify_close(win);
+    MPL_free(MPIDI_COMPOSITE_WIN(win).posts.of_rank);
+    MPL_free(MPIDI_COMPOSITE_WIN(win).completes.of_rank);
     return MPI_SUCCESS;
 }
 
@@ -84,13 +85,24 @@ int MPIDI_COMPOSITE_mpi_free_mem(void *ptr)
 int MPIDI_COMPOSITE_mpi_psend_init(const void *buf, int partitions, MPI_Aint count, MPI_Datatype datatype, int rank, int tag,
                                    MPIR_Comm * comm, MPIR_Info * info, MPIDI_av_entry_t * av, MPIR_Request ** request)
 {
-    return MPIDIG_mpi_psend_init(buf, partitions, count, datatype, rank, tag, comm, info, request);
+    int mpi_errno = MPIDIG_mpi_psend_init(buf, partitions, count, datatype, rank, tag, comm, info, request);
+
+    MPIR_ERR_CHECK(mpi_errno);
+    MPIDI_PART_REQUEST(*request, netmod).composite.ready = MPL_calloc(partitions, sizeof(bool), MPL_MEM_BUFFER);
+    MPIR_ERR_CHKANDJUMP(MPIDI_PART_REQUEST(*request, netmod).composite.ready == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+
+  fn_fail:
+    return mpi_errno;
 }
 
 int MPIDI_COMPOSITE_mpi_precv_init(void *buf, int partitions, MPI_Aint count, MPI_Datatype datatype, int rank, int tag,
                                    MPIR_Comm * comm, MPIR_Info * info, MPIDI_av_entry_t * av, MPIR_Request ** request)
 {
-    return MPIDIG_mpi_precv_init(buf, partitions, count, datatype, rank, tag, comm, info, request);
+    int mpi_errno = MPIDIG_mpi_precv_init(buf, partitions, count, datatype, rank, tag, comm, info, request);
+
+    if (mpi_errno == MPI_SUCCESS)
+        MPIDI_PART_REQUEST(*request, netmod).composite.ready = NULL;
+    return mpi_errno;
 }
 
 int MPIDI_COMPOSITE_mpi_win_set_info(MPIR_Win * win, MPIR_Info * info)

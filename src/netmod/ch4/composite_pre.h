@@ -3,6 +3,7 @@
 #define COMPOSITE_PRE_H_INCLUDED
 
 #include "netmod/composite/core.h"
+#include "composite_mended.h"
 #include "composite_wait.h"
 
 /* A send that is waiting in the core: where its payload is. */
@@ -36,10 +37,11 @@ typedef struct {
 typedef struct {
     struct MPIDI_COMPOSITE_shared *shared;      /* not NULL when some target's memory may be reached without the target (composite_win.c) */
     struct pm_window *notify;   /* of every window (coll/ch4/composite_notify.c) */
+    MPIDI_COMPOSITE_epochs_t posts, completes;
 } MPIDI_COMPOSITE_win_t;
 
 typedef struct {
-    int unused;
+    bool *ready;                /* of a send: each partition */
 } MPIDI_COMPOSITE_part_t;
 
 #endif

@@ -6,7 +6,7 @@
 #include "netmod_am_fallback_probe.h"
 #include "composite_rma.h"
 #include "composite_coll.h"
-#include "netmod_am_fallback_part.h"
+#include "composite_part.h"
 
 #include "composite_progress.h"
 #include "composite_am.h"

@@ -1,0 +1,319 @@
+/* Persistent collectives: MPI_Allreduce_init and its kin.
+ *
+ * MPICH's schedules run once: some copy data while they are built, others count bytes in state that only building them sets. So a
+ * start builds a schedule again, from what the call that made the request was given, and runs it as the nonblocking collective does.
+ *
+ * Members may start requests in different orders, but make them in the same: the tags of a request's messages are those it got when
+ * it was made, which is why a schedule is built then, too, and thrown away. Nobody's buffer is looked at for that. */
+#include "mpidimpl.h"
+#include "composite_impl.h"
+#include "tsp_impl.h"
+
+#define WHERE MPIR_Comm * comm, bool is_persistent, void **sched, enum MPIR_sched_type *type
+#define HERE comm, is_persistent, sched, type
+
+/* The arguments of a collective; arrays are our own. */
+typedef struct call {
+    int (*build) (const struct call * call, WHERE);
+    const void *sendbuf;
+    void *recvbuf;
+    MPI_Aint sendcount, recvcount;
+    const MPI_Aint *sendcounts, *sdispls, *recvcounts, *rdispls;
+    MPI_Datatype sendtype, recvtype;
+    const MPI_Datatype *sendtypes, *recvtypes;
+    MPI_Op op;
+    int root;
+    /* What of it counts on this rank: the others' may be anything. Lengths are those of arrays. */
+    bool sends, receives, reduces;
+    int sends_to, receives_from;
+} call_t;
+
+typedef struct {
+    call_t call;
+    int *tags;
+    int tag_count;
+    int tags_used;              /* of the schedule that is being built */
+    bool first;                 /* it is the one that gets them */
+} persistent_t;
+
+/* What this thread is building. */
+static _Thread_local persistent_t *building;
+
+bool MPIDI_COMPOSITE_only_counting_tags(void)
+{
+    return building && building->first;
+}
+
+bool MPIDI_COMPOSITE_tag_again(int next, int *tag)
+{
+    persistent_t *it = building;
+
+    *tag = next;
+    if (it && it->first) {
+        it->tags = MPL_realloc(it->tags, (it->tag_count + 1) * sizeof *it->tags, MPL_MEM_COMM);
+        MPIR_Assert(it->tags);
+        it->tags[it->tag_count++] = next;
+    } else if (it) {
+        MPIR_Assert(it->tags_used < it->tag_count);
+        *tag = it->tags[it->tags_used++];
+        return true;
+    }
+    return false;
+}
+
+static int build(persistent_t * it, WHERE)
+{
+    int mpi_errno;
+
+    it->tags_used = 0;
+    building = it;
+    mpi_errno = it->call.build(&it->call, HERE);
+    building = NULL;
+    return mpi_errno;
+}
+
+static void *copy(const void *array, size_t size)
+{
+    void *mine = array ? MPL_malloc(size ? size : 1, MPL_MEM_COMM) : NULL;
+
+    if (mine)
+        memcpy(mine, array, size);
+    return mine;
+}
+
+/* Datatypes and the operation must outlive their being freed by the user. */
+static void hold(const call_t * call, bool on)
+{
+    for (int side = 0; side < 2; side++) {
+        bool counts = side ? call->receives : call->sends;
+        const MPI_Datatype *types = side ? call->recvtypes : call->sendtypes;
+        int n = !counts ? 0 : types ? (side ? call->receives_from : call->sends_to) : 1;
+
+        for (int i = 0; i < n; i++) {
+            MPI_Datatype type = types ? types[i] : side ? call->recvtype : call->sendtype;
+            if (type == MPI_DATATYPE_NULL)
+                continue;
+            if (on)
+                MPIR_Datatype_add_ref_if_not_builtin(type);
+            else
+                MPIR_Datatype_release_if_not_builtin(type);
+        }
+    }
+    if (call->reduces && on)
+        MPIR_Op_add_ref_if_not_builtin(call->op);
+    else if (call->reduces)
+        MPIR_Op_release_if_not_builtin(call->op);
+}
+
+static void forget(persistent_t * it)
+{
+    MPL_free((void *) it->call.sendcounts);
+    MPL_free((void *) it->call.sdispls);
+    MPL_free((void *) it->call.sendtypes);
+    MPL_free((void *) it->call.recvcounts);
+    MPL_free((void *) it->call.rdispls);
+    MPL_free((void *) it->call.recvtypes);
+    MPL_free(it->tags);
+    MPL_free(it);
+}
+
+static int keep(call_t call, WHERE)
+{
+    int mpi_errno = MPI_SUCCESS;
+    persistent_t *it = MPL_calloc(1, sizeof *it, MPL_MEM_COMM);
+    void *sample = NULL;
+    enum MPIR_sched_type sample_type = MPIR_SCHED_INVALID;
+    size_t out = call.sends ? call.sends_to : 0, in = call.receives ? call.receives_from : 0;
+
+    MPIR_ERR_CHKANDJUMP(it == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    it->call = call;
+    it->call.sendcounts = call.sends ? copy(call.sendcounts, out * sizeof(MPI_Aint)) : NULL;
+    it->call.sdispls = call.sends ? copy(call.sdispls, out * sizeof(MPI_Aint)) : NULL;
+    it->call.sendtypes = call.sends ? copy(call.sendtypes, out * sizeof(MPI_Datatype)) : NULL;
+    it->call.recvcounts = call.receives ? copy(call.recvcounts, in * sizeof(MPI_Aint)) : NULL;
+    it->call.rdispls = call.receives ? copy(call.rdispls, in * sizeof(MPI_Aint)) : NULL;
+    it->call.recvtypes = call.receives ? copy(call.recvtypes, in * sizeof(MPI_Datatype)) : NULL;
+    it->first = true;
+    mpi_errno = build(it, comm, true, &sample, &sample_type);
+    it->first = false;
+    if (sample && sample_type == MPIR_SCHED_NORMAL)
+        MPIR_Sched_free(sample);
+    else if (sample && sample_type == MPIR_SCHED_GENTRAN)
+        MPIR_TSP_sched_free(sample);
+    if (mpi_errno) {
+        forget(it);
+        MPIR_ERR_POP(mpi_errno);
+    }
+    hold(&it->call, true);
+    *type = MPIR_SCHED_NORMAL;
+    *sched = it;
+
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_persistent_start(MPIR_Request * request)
+{
+    int mpi_errno;
+    void *sched = NULL;
+    enum MPIR_sched_type type = MPIR_SCHED_INVALID;
+    MPIR_Request *real = NULL;
+
+    mpi_errno = build(request->u.persist_coll.sched, request->comm, false, &sched, &type);
+    MPIR_ERR_CHECK(mpi_errno);
+    MPII_SCHED_START(type, sched, request->comm, &real);
+    request->u.persist_coll.real_request = real;
+    request->status.MPI_ERROR = MPI_SUCCESS;
+    request->cc_ptr = &real->cc;
+
+  fn_exit:
+    return mpi_errno;
+  fn_fail:
+    /* Who waits for it gets the error. */
+    request->u.persist_coll.real_request = NULL;
+    request->status.MPI_ERROR = mpi_errno;
+    request->cc_ptr = &request->cc;
+    MPIR_cc_set(&request->cc, 0);
+    goto fn_exit;
+}
+
+void MPIDI_COMPOSITE_persistent_free(MPIR_Request * request)
+{
+    persistent_t *it = request->u.persist_coll.sched;
+
+    if (request->u.persist_coll.real_request)
+        MPIR_Request_free(request->u.persist_coll.real_request);
+    hold(&it->call, false);
+    forget(it);
+}
+
+static bool is_root(MPIR_Comm * comm, int root)
+{
+    return comm->comm_kind == MPIR_COMM_KIND__INTERCOMM ? root == MPI_ROOT : root == comm->rank;
+}
+
+static bool has_part(MPIR_Comm * comm, int root)
+{
+    return comm->comm_kind == MPIR_COMM_KIND__INTERCOMM ? root >= 0 : true;
+}
+
+/* How many ranks a rank of `comm` sends to and receives from. */
+static int others(MPIR_Comm * comm)
+{
+    return comm->comm_kind == MPIR_COMM_KIND__INTERCOMM ? comm->remote_size : comm->local_size;
+}
+
+static int neighbors(MPIR_Comm * comm, bool out)
+{
+    int indegree = 0, outdegree = 0, weighted;
+
+    MPIR_Topo_canon_nhb_count(comm, &indegree, &outdegree, &weighted);
+    return out ? outdegree : indegree;
+}
+
+/* Each collective: how it is built from its call, and what makes the call of its arguments. */
+#define BUILD(name, ...)                                          \
+    static int build_##name(const call_t * call, WHERE)           \
+    {                                                             \
+        return MPIR_I##name##_sched_impl(__VA_ARGS__ HERE);       \
+    }
+#define OUT_BLOCK call->sendbuf, call->sendcount, call->sendtype,
+#define IN_BLOCK call->recvbuf, call->recvcount, call->recvtype,
+#define OUT_BLOCKS call->sendbuf, call->sendcounts, call->sdispls, call->sendtype,
+#define IN_BLOCKS call->recvbuf, call->recvcounts, call->rdispls, call->recvtype,
+#define REDUCED call->sendbuf, call->recvbuf, call->recvcount, call->recvtype, call->op,
+
+BUILD(barrier)
+BUILD(bcast, call->recvbuf, call->recvcount, call->recvtype, call->root,)
+BUILD(gather, OUT_BLOCK IN_BLOCK call->root,)
+BUILD(scatter, OUT_BLOCK IN_BLOCK call->root,)
+BUILD(gatherv, OUT_BLOCK IN_BLOCKS call->root,)
+BUILD(scatterv, OUT_BLOCKS IN_BLOCK call->root,)
+BUILD(allgather, OUT_BLOCK IN_BLOCK)
+BUILD(alltoall, OUT_BLOCK IN_BLOCK)
+BUILD(neighbor_allgather, OUT_BLOCK IN_BLOCK)
+BUILD(neighbor_alltoall, OUT_BLOCK IN_BLOCK)
+BUILD(allgatherv, OUT_BLOCK IN_BLOCKS)
+BUILD(neighbor_allgatherv, OUT_BLOCK IN_BLOCKS)
+BUILD(alltoallv, OUT_BLOCKS IN_BLOCKS)
+BUILD(neighbor_alltoallv, OUT_BLOCKS IN_BLOCKS)
+BUILD(alltoallw, call->sendbuf, call->sendcounts, call->sdispls, call->sendtypes,
+      call->recvbuf, call->recvcounts, call->rdispls, call->recvtypes,)
+BUILD(neighbor_alltoallw, call->sendbuf, call->sendcounts, call->sdispls, call->sendtypes,
+      call->recvbuf, call->recvcounts, call->rdispls, call->recvtypes,)
+BUILD(reduce, REDUCED call->root,)
+BUILD(allreduce, REDUCED)
+BUILD(scan, REDUCED)
+BUILD(exscan, REDUCED)
+BUILD(reduce_scatter_block, REDUCED)
+BUILD(reduce_scatter, call->sendbuf, call->recvbuf, call->recvcounts, call->recvtype, call->op,)
+
+#define SEND_BLOCK const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype
+#define RECV_BLOCK void *recvbuf, MPI_Aint recvcount, MPI_Datatype recvtype
+#define SEND_BLOCKS const void *sendbuf, const MPI_Aint sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype
+#define RECV_BLOCKS void *recvbuf, const MPI_Aint recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype
+#define KEEP_SEND_BLOCK .sendbuf = sendbuf, .sendcount = sendcount, .sendtype = sendtype
+#define KEEP_RECV_BLOCK .recvbuf = recvbuf, .recvcount = recvcount, .recvtype = recvtype
+#define KEEP_SEND_BLOCKS .sendbuf = sendbuf, .sendcounts = sendcounts, .sdispls = sdispls, .sendtype = sendtype
+#define KEEP_RECV_BLOCKS .recvbuf = recvbuf, .recvcounts = recvcounts, .rdispls = rdispls, .recvtype = recvtype
+
+#define PERSISTENT(name, arguments, ...)                                         \
+    int MPIDI_COMPOSITE_persistent_##name(arguments WHERE)                       \
+    {                                                                            \
+        return keep((call_t) {.build = build_##name, __VA_ARGS__}, HERE);        \
+    }
+#define ARGUMENTS(...) __VA_ARGS__,
+
+PERSISTENT(barrier,)
+PERSISTENT(bcast, ARGUMENTS(RECV_BLOCK, int root), KEEP_RECV_BLOCK, .root = root, .receives = is_root(comm, root) || has_part(comm, root))
+PERSISTENT(gather, ARGUMENTS(SEND_BLOCK, RECV_BLOCK, int root), KEEP_SEND_BLOCK, KEEP_RECV_BLOCK, .root = root,
+           .sends = has_part(comm, root) && sendbuf != MPI_IN_PLACE, .receives = is_root(comm, root))
+PERSISTENT(scatter, ARGUMENTS(SEND_BLOCK, RECV_BLOCK, int root), KEEP_SEND_BLOCK, KEEP_RECV_BLOCK, .root = root,
+           .sends = is_root(comm, root), .receives = has_part(comm, root) && recvbuf != MPI_IN_PLACE)
+PERSISTENT(gatherv, ARGUMENTS(SEND_BLOCK, RECV_BLOCKS, int root), KEEP_SEND_BLOCK, KEEP_RECV_BLOCKS, .root = root,
+           .sends = has_part(comm, root) && sendbuf != MPI_IN_PLACE, .receives = is_root(comm, root), .receives_from = others(comm))
+PERSISTENT(scatterv, ARGUMENTS(SEND_BLOCKS, RECV_BLOCK, int root), KEEP_SEND_BLOCKS, KEEP_RECV_BLOCK, .root = root,
+           .sends = is_root(comm, root), .receives = has_part(comm, root) && recvbuf != MPI_IN_PLACE, .sends_to = others(comm))
+
+#define EVERYBODY(name)                                                                                             \
+    PERSISTENT(name, ARGUMENTS(SEND_BLOCK, RECV_BLOCK), KEEP_SEND_BLOCK, KEEP_RECV_BLOCK,                           \
+               .sends = sendbuf != MPI_IN_PLACE, .receives = true)
+EVERYBODY(allgather)
+EVERYBODY(alltoall)
+EVERYBODY(neighbor_allgather)
+EVERYBODY(neighbor_alltoall)
+
+#define ANY_LENGTH_IN(name, from)                                                                                   \
+    PERSISTENT(name, ARGUMENTS(SEND_BLOCK, RECV_BLOCKS), KEEP_SEND_BLOCK, KEEP_RECV_BLOCKS,                         \
+               .sends = sendbuf != MPI_IN_PLACE, .receives = true, .receives_from = from)
+ANY_LENGTH_IN(allgatherv, others(comm))
+ANY_LENGTH_IN(neighbor_allgatherv, neighbors(comm, false))
+
+#define ANY_LENGTH(name, to, from)                                                                                  \
+    PERSISTENT(name, ARGUMENTS(SEND_BLOCKS, RECV_BLOCKS), KEEP_SEND_BLOCKS, KEEP_RECV_BLOCKS,                       \
+               .sends = sendbuf != MPI_IN_PLACE, .receives = true, .sends_to = to, .receives_from = from)
+ANY_LENGTH(alltoallv, others(comm), others(comm))
+ANY_LENGTH(neighbor_alltoallv, neighbors(comm, true), neighbors(comm, false))
+
+#define ANY_TYPES(name, to, from)                                                                                   \
+    PERSISTENT(name, ARGUMENTS(const void *sendbuf, const MPI_Aint sendcounts[], const MPI_Aint sdispls[],          \
+                               const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Aint recvcounts[],          \
+                               const MPI_Aint rdispls[], const MPI_Datatype recvtypes[]),                           \
+               .sendbuf = sendbuf, .sendcounts = sendcounts, .sdispls = sdispls, .sendtypes = sendtypes,            \
+               .recvbuf = recvbuf, .recvcounts = recvcounts, .rdispls = rdispls, .recvtypes = recvtypes,            \
+               .sends = sendbuf != MPI_IN_PLACE, .receives = true, .sends_to = to, .receives_from = from)
+ANY_TYPES(alltoallw, others(comm), others(comm))
+ANY_TYPES(neighbor_alltoallw, neighbors(comm, true), neighbors(comm, false))
+
+#define REDUCTION_OF const void *sendbuf, RECV_BLOCK, MPI_Op op
+PERSISTENT(reduce, ARGUMENTS(REDUCTION_OF, int root), .sendbuf = sendbuf, KEEP_RECV_BLOCK, .op = op, .root = root,
+           .receives = is_root(comm, root) || has_part(comm, root), .reduces = is_root(comm, root) || has_part(comm, root))
+#define REDUCTION(name)                                                                                             \
+    PERSISTENT(name, ARGUMENTS(REDUCTION_OF), .sendbuf = sendbuf, KEEP_RECV_BLOCK, .op = op, .receives = true, .reduces = true)
+REDUCTION(allreduce)
+REDUCTION(scan)
+REDUCTION(exscan)
+REDUCTION(reduce_scatter_block)
+PERSISTENT(reduce_scatter, ARGUMENTS(const void *sendbuf, void *recvbuf, const MPI_Aint recvcounts[], MPI_Datatype recvtype, MPI_Op op),
+           .sendbuf = sendbuf, .recvbuf = recvbuf, .recvcounts = recvcounts, .recvtype = recvtype, .op = op,
+           .receives = true, .reduces = true, .receives_from = comm->local_size)

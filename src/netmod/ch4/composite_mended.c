@@ -1,0 +1,160 @@
+/* What MPICH's own code calls where it is mended. */
+#include "mpidimpl.h"
+#include "composite_impl.h"
+
+/* ---- Post, start, complete, wait: MPICH counts whoever calls, we look who it was ---- */
+
+static MPIDI_COMPOSITE_epochs_t *epochs_of(MPIR_Win * win, bool posts)
+{
+    return posts ? &MPIDI_COMPOSITE_WIN(win).posts : &MPIDI_COMPOSITE_WIN(win).completes;
+}
+
+void MPIDI_COMPOSITE_epoch_came(MPIR_Win * win, bool posts, int rank)
+{
+    MPIDI_COMPOSITE_epochs_t *epochs = epochs_of(win, posts);
+
+    if (epochs->of_rank == NULL)
+        epochs->of_rank = MPL_calloc(win->comm_ptr->local_size, sizeof *epochs->of_rank, MPL_MEM_RMA);
+    MPIR_Assert(epochs->of_rank);
+    epochs->of_rank[rank]++;
+    epochs->total++;
+    epochs->since_look++;
+}
+
+/* The group's ranks in the window, to be freed. */
+static int *ranks_of(MPIR_Win * win, MPIR_Group * group)
+{
+    int *ranks = MPL_malloc((group->size + 1) * sizeof *ranks, MPL_MEM_RMA);
+    int mpi_errno;
+
+    MPIR_Assert(ranks);
+    mpi_errno = MPIDIG_fill_ranks_in_win_grp(win, group, ranks);
+    MPIR_Assert(mpi_errno == MPI_SUCCESS);
+    return ranks;
+}
+
+bool MPIDI_COMPOSITE_epochs_there(MPIR_Win * win, bool posts, MPIR_Group * group)
+{
+    MPIDI_COMPOSITE_epochs_t *epochs = epochs_of(win, posts);
+    bool there = true;
+    int *ranks;
+
+    if (group->size == 0)
+        return true;
+    if (epochs->total < (unsigned) group->size || epochs->since_look == 0)
+        return false;
+    ranks = ranks_of(win, group);
+    for (int i = 0; i < group->size && there; i++)
+        there = ranks[i] >= 0 && epochs->of_rank[ranks[i]] > 0;
+    MPL_free(ranks);
+    if (!there)
+        epochs->since_look = 0;
+    return there;
+}
+
+void MPIDI_COMPOSITE_epochs_used(MPIR_Win * win, bool posts, MPIR_Group * group)
+{
+    MPIDI_COMPOSITE_epochs_t *epochs = epochs_of(win, posts);
+    int *ranks;
+
+    if (epochs->total == 0)
+        return;                 /* nothing was said, or MPI_MODE_NOCHECK */
+    ranks = ranks_of(win, group);
+    for (int i = 0; i < group->size; i++)
+        if (ranks[i] >= 0 && epochs->of_rank[ranks[i]] > 0) {
+            epochs->of_rank[ranks[i]]--;
+            epochs->total--;
+        }
+    MPL_free(ranks);
+    epochs->since_look = epochs->total; /* the next group is another one */
+}
+
+/* ---- Memory of windows ---- */
+
+int MPIDI_COMPOSITE_agree_on_memory(MPIR_Win * win, void **base, int mpi_errno)
+{
+    int failed = mpi_errno != MPI_SUCCESS, any = 0, other;
+    MPIR_Errflag_t errflag = MPIR_ERR_NONE;
+
+    other = MPIR_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, win->comm_ptr, &errflag);
+    if (other)
+        return other;
+    if (!any)
+        return MPI_SUCCESS;
+    if (!failed)
+        win->base = *base;      /* is freed with the window */
+    return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__, MPI_ERR_NO_MEM, "**window_memory",
+                                "**window_memory %L", (long long) win->size);
+}
+
+/* ---- Requests ---- */
+
+bool MPIDI_COMPOSITE_start_nothing(MPIR_Request * request)
+{
+    MPIR_Request *real;
+
+    if (request->kind == MPIR_REQUEST_KIND__PREQUEST_RECV)
+        real = MPIR_Request_create_null_recv();
+    else if (request->kind == MPIR_REQUEST_KIND__PREQUEST_SEND)
+        real = MPIR_Request_create_complete(MPIR_REQUEST_KIND__SEND);
+    else
+        return false;           /* has no such rank */
+    request->u.persist.real_request = real;
+    request->status.MPI_ERROR = MPI_SUCCESS;
+    request->cc_ptr = &real->cc;
+    return true;
+}
+
+#define PART(request) MPIDI_PART_REQUEST(request, netmod).composite
+
+int MPIDI_COMPOSITE_partitions_start(MPIR_Request * request)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    MPIR_ERR_CHKANDJUMP(MPIR_Part_request_is_active(request), mpi_errno, MPI_ERR_REQUEST, "**partition_active");
+    if (PART(request).ready)
+        memset(PART(request).ready, 0, request->u.part.partitions * sizeof(bool));
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* Partitions `first` and following when `partitions` is NULL. All or none of them become ready. */
+int MPIDI_COMPOSITE_partitions_ready(MPIR_Request * request, int n, const int partitions[], int first)
+{
+    int mpi_errno = MPI_SUCCESS, done = 0, again = -1;
+
+    MPIR_ERR_CHKANDJUMP(request->kind != MPIR_REQUEST_KIND__PART_SEND, mpi_errno, MPI_ERR_REQUEST, "**partition_no_send");
+    MPIR_ERR_CHKANDJUMP(!MPIR_Part_request_is_active(request), mpi_errno, MPI_ERR_REQUEST, "**partition_inactive");
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    for (; done < n && again < 0; done++) {
+        bool *ready = &PART(request).ready[partitions ? partitions[done] : first + done];
+        if (*ready)
+            again = (int) (ready - PART(request).ready);
+        *ready = true;
+    }
+    if (again >= 0)
+        for (int i = 0; i < done - 1; i++)
+            PART(request).ready[partitions ? partitions[i] : first + i] = false;
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    MPIR_ERR_CHKANDJUMP1(again >= 0, mpi_errno, MPI_ERR_ARG, "**partition_ready", "**partition_ready %d", again);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_partition_asked(MPIR_Request * request, int partition)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    MPIR_ERR_CHKANDJUMP(request->kind != MPIR_REQUEST_KIND__PART_RECV, mpi_errno, MPI_ERR_REQUEST, "**partition_no_receive");
+
+  fn_fail:
+    return mpi_errno;
+}
+
+void MPIDI_COMPOSITE_partitions_free(MPIR_Request * request)
+{
+    MPL_free(PART(request).ready);
+    PART(request).ready = NULL;
+}
