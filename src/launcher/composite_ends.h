@@ -67,11 +67,11 @@ static inline void composite_silence_limit(int fd, int seconds)
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
-/* That limit for a job of this environment: as the network's, but not less than its default. */
+/* That limit for a job of this environment: as the network's, but 5 s at least. */
 static inline int composite_limit_of(const struct HYD_env_global *global)
 {
     const struct HYD_env *lists[] = { global->user, global->inherited };
-    const int usual = 30, most = 86400;
+    const int usual = 30, least = 5, most = 86400;
 
     for (int i = 0; i < 2; i++) {
         for (const struct HYD_env *env = lists[i]; env; env = env->next) {
@@ -80,7 +80,7 @@ static inline int composite_limit_of(const struct HYD_env_global *global)
                 double seconds = strtod(env->env_value, &end);
                 if (end == env->env_value || *end)
                     return usual;
-                return seconds == 0 ? 0 : seconds < usual ? usual : seconds > most ? most : (int) seconds;
+                return seconds == 0 ? 0 : seconds < least ? least : seconds > most ? most : (int) seconds;
             }
         }
     }

@@ -77,15 +77,16 @@ static int composite_launchers_gone(int signum)
     return 0;
 }
 
+static int composite_ending = 0;
+
 void composite_end_job(int status)
 {
-    static int ending = 0;
     struct HYD_pmcd_hdr hdr;
     long start = composite_seconds_now();
 
-    if (ending)
+    if (composite_ending)
         return;
-    ending = 1;
+    composite_ending = 1;
     /* A proxy that is gone must not end mpiexec, and how ranks end now is no news. */
     signal(SIGPIPE, SIG_IGN);
     HYD_server_info.user_global.auto_cleanup = 0;
@@ -182,24 +183,29 @@ HYD_status composite_wait_for_event(int seconds)
 
 HYD_status composite_proxy_lost(struct HYD_proxy *proxy)
 {
-    static int told = 0;
     const struct timespec nap = { 0, 10000000 };
     struct composite_launcher *launcher;
     char how[200] = "ended without a word";
 
     cleanup_proxy(proxy);
-    if (told)
+    if (composite_ending)
         return HYD_SUCCESS;
-    told = 1;
     for (launcher = composite_launchers; launcher && !composite_is_launcher_of(launcher, proxy); launcher = launcher->next);
     for (int tries = 0; launcher && !composite_has_ended(launcher) && tries < 20; tries++)
         nanosleep(&nap, NULL);
     if (launcher && launcher->ended && launcher->status)
         composite_describe(how, sizeof(how), launcher->status);
     fflush(stdout);
-    fprintf(stderr, "mpiexec: lost host %s: %s, which starts and watches the ranks there, %s, or the host does not answer any more. "
-            "All other ranks are ended.\n", proxy->node->hostname, HYDRA_PMI_PROXY, how);
-    composite_end_job(255);
+    fprintf(stderr, "mpiexec: lost host %s: %s, which starts and watches the ranks there, %s, or the host does not answer any more. %s\n",
+            proxy->node->hostname, HYDRA_PMI_PROXY, how,
+            HYD_server_info.user_global.auto_cleanup ? "All other ranks are ended." : "Its ranks are gone.");
+    if (HYD_server_info.user_global.auto_cleanup)
+        composite_end_job(255);
+    /* Whoever goes on without them (-disable-auto-cleanup) still has the status of a job that failed. */
+    if (!proxy->exit_status)
+        proxy->exit_status = MPL_malloc(proxy->proxy_process_count * sizeof(int), MPL_MEM_OTHER);
+    for (int i = 0; proxy->exit_status && i < proxy->proxy_process_count; i++)
+        proxy->exit_status[i] = 1 << 8;
     return HYD_SUCCESS;
 }
 

@@ -17,7 +17,8 @@ void composite_end_job(int status);
  * with a sentence when one has failed. */
 HYD_status composite_wait_for_event(int seconds);
 
-/* The connection to a proxy ended before the proxy said so: ends the job with a sentence. */
+/* The connection to a proxy ended before the proxy said so: ends the job with a sentence, or only says it with
+ * -disable-auto-cleanup. */
 HYD_status composite_proxy_lost(struct HYD_proxy *proxy);
 
 /* A rank was ended by a signal, which is told already: ends the others. For the status of mpiexec Hydra looks at the first process group

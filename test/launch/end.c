@@ -1,8 +1,8 @@
-// Usage: end abort CODE | all CODE | compute | wait | finalize | closed | copy
+// Usage: end abort CODE | all CODE | compute | wait | finalize | closed | talk | copy
 //
 // How a job ends. `abort`: the last rank calls MPI_Abort at once, the others wait for it; `all`: each of them does. `compute`: no
 // MPI call is made any more; `wait`: a message never comes; `finalize`: all but the last wait in MPI_Finalize; `closed`: like
-// compute, without standard output and error. `copy`: rank 0 copies its input to its output.
+// compute, without standard output and error; `talk`: each exchanges messages with its neighbours for ever. `copy`: rank 0 copies its input to its output.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +33,9 @@ int main(int argc, char **argv)
         MPI_Finalize();
     if (!strcmp(how, "wait") || !strcmp(how, "abort"))
         MPI_Recv(&nothing, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    while (!strcmp(how, "talk"))
+        MPI_Sendrecv(&rank, 1, MPI_INT, (rank + 1) % size, 1, &nothing, 1, MPI_INT, (rank + size - 1) % size, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
     if (!strcmp(how, "closed")) {
         close(1);
         close(2);

@@ -60,6 +60,21 @@ wait_for() {
     done
 }
 
+# gone PROCESS...: they end, or have ended; bounded. What is left is killed.
+gone() {
+    local tries=0 left process
+    while :; do
+        left=
+        for process; do
+            [ ! -e "/proc/$process" ] || grep -q '^State:.*[ZX] (' "/proc/$process/status" 2>/dev/null || left="$left $process"
+        done
+        [ -n "$left" ] || return 0
+        tries=$((tries + 1))
+        [ $tries -lt 200 ] || { echo "still there:$left"; kill -KILL $left; return 1; }
+        read -r -t 0.1 <> <(:) || true
+    done
+}
+
 # The last line of a suite, and its status.
 summary() {
     local also=
