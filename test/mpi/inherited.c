@@ -321,6 +321,22 @@ static void partitions(void)
         MPI_Parrived(receive, 0, &flag);
         EXPECT(flag, "MPI_Parrived of an inactive request is false");
     }
+    MPI_Request_free(&send);
+    MPI_Request_free(&receive);
+    MPI_Psend_init(out, n, each, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &send);
+    MPI_Precv_init(in, n, each, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &receive);
+    for (int start = 0; start < 2; start++) {
+        MPI_Status status;
+        MPI_Start(&send);
+        MPI_Start(&receive);
+        MPI_Pready_range(0, n - 1, send);
+        MPI_Parrived(receive, 0, &flag);
+        EXPECT(flag, "nothing has not arrived from nobody");
+        MPI_Wait(&send, MPI_STATUS_IGNORE);
+        spoil(&status);
+        MPI_Wait(&receive, &status);
+        expect_nothing(&status, "MPI_Precv_init");
+    }
     MPI_Irecv(in, 1, MPI_INT, rank, 9, MPI_COMM_WORLD, &other);
     EXPECT(MPI_Pready(0, other) != MPI_SUCCESS, "MPI_Pready of an ordinary request");
     EXPECT(MPI_Parrived(other, 0, &flag) != MPI_SUCCESS, "MPI_Parrived of an ordinary request");

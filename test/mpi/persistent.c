@@ -1,6 +1,7 @@
 /* Persistent collectives: every start does what the blocking collective does with the data of that moment. All of them, of several
  * datatypes, lengths and operations, in place, within and between groups, started in different orders, after what they use is freed. */
 #include "expect.h"
+#include <pthread.h>
 
 enum { starts = 3, extra = 3, gap = 2 };
 
@@ -397,6 +398,43 @@ static void inactive(void)
     MPI_Request_free(&requests[1]);
 }
 
+/* Threads start requests of one communicator at the same time. */
+enum { threads = 4 };
+static MPI_Request of_thread[threads];
+static int thread_in[threads][500], thread_out[threads][500];
+
+static void *start_often(void *argument)
+{
+    int me_too = (int)(intptr_t)argument;
+    for (int round = 0; round < 100; round++) {
+        for (int i = 0; i < 500; i++)
+            thread_in[me_too][i] = rank * (me_too + 1) + i + round;
+        MPI_Start(&of_thread[me_too]);
+        MPI_Wait(&of_thread[me_too], MPI_STATUS_IGNORE);
+        for (int i = 0; i < 500; i++)
+            EXPECT(thread_out[me_too][i] == ranks * (ranks - 1) / 2 * (me_too + 1) + ranks * (i + round), "thread %d, round %d: element %d is %d",
+                   me_too, round, i, thread_out[me_too][i]);
+    }
+    return NULL;
+}
+
+static void with_threads(void)
+{
+    pthread_t thread[threads];
+    int level;
+    MPI_Query_thread(&level);
+    if (level < MPI_THREAD_MULTIPLE)
+        return;
+    for (int i = 0; i < threads; i++)
+        MPI_Allreduce_init(thread_in[i], thread_out[i], 500, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &of_thread[i]);
+    for (int i = 0; i < threads; i++)
+        pthread_create(&thread[i], NULL, start_often, (void *)(intptr_t)i);
+    for (int i = 0; i < threads; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < threads; i++)
+        MPI_Request_free(&of_thread[i]);
+}
+
 int main(int argc, char **argv)
 {
     const struct part parts[] = {
@@ -406,8 +444,10 @@ int main(int argc, char **argv)
         { "any_order", any_order, 1, 0 },
         { "freed", freed, 1, 0 },
         { "inactive", inactive, 1, 0 },
+        { "with_threads", with_threads, 1, 0 },
     };
-    MPI_Init(&argc, &argv);
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     int status = run_parts(parts, sizeof parts / sizeof parts[0], argc, argv);
     MPI_Finalize();
     return status;

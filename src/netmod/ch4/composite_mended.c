@@ -107,6 +107,34 @@ bool MPIDI_COMPOSITE_start_nothing(MPIR_Request * request)
 
 #define PART(request) MPIDI_PART_REQUEST(request, netmod).composite
 
+int MPIDI_COMPOSITE_partitions_with_nobody(int kind, int partitions, MPI_Datatype datatype, MPIR_Comm * comm, MPIR_Request ** request)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPIR_Request *it;
+
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    MPIDI_CH4_REQUEST_CREATE(it, (MPIR_Request_kind_t) kind, 0, 1);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    MPIR_ERR_CHKANDJUMP(it == NULL, mpi_errno, MPIX_ERR_NOREQ, "**nomemreq");
+    MPIR_Comm_add_ref(comm);
+    it->comm = comm;
+    MPIR_Datatype_add_ref_if_not_builtin(datatype);
+    MPIDI_PART_REQUEST(it, datatype) = datatype;
+    if (kind == MPIR_REQUEST_KIND__PART_SEND)
+        MPIDI_PART_REQUEST(it, u.send.dest) = MPI_PROC_NULL;
+    else
+        MPIDI_PART_REQUEST(it, u.recv.source) = MPI_PROC_NULL;
+    it->u.part.partitions = partitions;
+    MPIR_Part_request_inactivate(it);
+    MPIR_cc_set(it->cc_ptr, 0);
+    MPIR_Status_set_procnull(&it->status);
+    it->status.MPI_ERROR = MPI_SUCCESS;
+    *request = it;
+
+  fn_fail:
+    return mpi_errno;
+}
+
 int MPIDI_COMPOSITE_partitions_start(MPIR_Request * request)
 {
     int mpi_errno = MPI_SUCCESS;

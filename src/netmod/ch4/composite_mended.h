@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+struct MPIR_Comm;
 struct MPIR_Group;
 struct MPIR_Request;
 struct MPIR_Win;
@@ -26,7 +27,9 @@ int MPIDI_COMPOSITE_agree_on_memory(struct MPIR_Win *win, void **base, int mpi_e
 /* Starts a persistent send to MPI_PROC_NULL or receive from it; false when it is none. */
 bool MPIDI_COMPOSITE_start_nothing(struct MPIR_Request *request);
 
-/* Partitions of a send: each is ready once between start and completion. */
+/* Partitions of a send: each is ready once between start and completion. What goes to nobody, or comes from there, is complete. */
+int MPIDI_COMPOSITE_partitions_with_nobody(int kind, int partitions, MPI_Datatype datatype, struct MPIR_Comm *comm,
+                                           struct MPIR_Request **request);
 int MPIDI_COMPOSITE_partitions_start(struct MPIR_Request *request);
 int MPIDI_COMPOSITE_partitions_ready(struct MPIR_Request *request, int n, const int partitions[], int first);
 int MPIDI_COMPOSITE_partition_asked(struct MPIR_Request *request, int partition);
