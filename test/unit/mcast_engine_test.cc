@@ -4,6 +4,7 @@
 #include "coll/mcast/outbox.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <deque>
@@ -54,12 +55,20 @@ class Node : public Transport {
     void free_outbox(Outbox *outbox) override { outboxes.push_back(outbox); }
     void nudge(pm_peer *peer) override;
     void watches(bool any) override { watching = any; }
-    void failed(const std::string &text) override { ADD_FAILURE() << text; }
+    void failed(const std::string &text) override
+    {
+        if (may_fail)
+            failure = text;
+        else
+            ADD_FAILURE() << text;
+    }
 
     std::set<void *> blocks;
     std::vector<Outbox *> outboxes;  // free ones
     std::vector<std::unique_ptr<Outbox>> made;
     bool watching = false, awake = true;
+    bool may_fail = false;
+    std::string failure;
     std::size_t nudges = 0;
     std::unique_ptr<Engine> engine;
     pm_group *group = nullptr;
@@ -540,6 +549,69 @@ TEST(McastEngineGroups, AMessageThatComesBeforeTheGroupWaitsForIt)
         for (int node = 1; node < 5; ++node)
             expect_pattern(*world.receive(node, 9000), 7, seed % 2 ? 50 : 9000);
     }
+}
+
+// More than 4 GB, of which nobody writes a byte: where each piece belongs, and when it is whole.
+TEST(McastEngineGroups, SizesAndPlacesHaveMoreThan32Bits)
+{
+    constexpr std::uint64_t size = (std::uint64_t{5} << 30) + 12345, piece = std::uint64_t{3} << 30;
+    World world(2, {0, 1}, 1);
+    world.open_all();
+    void *buffer = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(buffer, MAP_FAILED);
+    Receive receive{1, {}, {}};
+    world.at(1).engine->receive(world.at(1).group, buffer, size, 0, 1, nullptr, &receive);
+    struct {
+        WireHeader header;
+        std::uint64_t word = 2;
+        std::uint32_t order = 0, unused = 0;
+    } message;
+    message.header.group = 7;
+    message.header.flags = WireHeader::by_host;
+    message.header.tag = 1;
+    message.header.size = size;
+    message.header.words = message.header.orders = 1;
+    for (std::uint64_t offset : {piece, std::uint64_t{0}}) {
+        EXPECT_FALSE(receive.done);
+        message.header.offset = offset;
+        message.header.length = static_cast<std::uint32_t>(std::min(size - offset, piece));
+        void *cookie = world.at(1).engine->arrived(&message, nullptr, 0, message.header.length);
+        EXPECT_EQ(world.at(1).engine->place(cookie), static_cast<std::byte *>(buffer) + offset);
+        world.at(1).engine->placed(cookie);
+    }
+    EXPECT_TRUE(receive.done);
+    EXPECT_EQ(receive.size, size);
+    munmap(buffer, size);
+    expect_nothing_left(world);
+}
+
+// One that is received too late for the memory there is: an error, not the end of the process.
+TEST(McastEngineGroups, WithoutMemoryForOneThatNobodyReceivesEverythingFails)
+{
+#if defined(PM_TEST_ASAN) || defined(PM_TEST_TSAN)
+    GTEST_SKIP() << "a sanitizer ends the process when there is no memory";
+#endif
+    World world(2, {0, 1}, 1);
+    world.open_all();
+    struct {
+        WireHeader header;
+        std::uint64_t word = 2;
+        std::uint32_t order = 0, unused = 0;
+    } message;
+    message.header.group = 7;
+    message.header.flags = WireHeader::by_host;
+    message.header.size = std::uint64_t{1} << 60;
+    message.header.length = 100;
+    message.header.words = message.header.orders = 1;
+    std::vector<std::byte> bytes(100);
+    world.at(1).may_fail = true;
+    EXPECT_EQ(world.at(1).engine->arrived(&message, bytes.data(), bytes.size(), bytes.size()), nullptr);
+    EXPECT_NE(world.at(1).failure.find("no memory for a multicast of 1152921504606846976 bytes of rank 0"), std::string::npos)
+        << world.at(1).failure;
+    world.at(1).failure = "";
+    void *cookie = world.at(1).engine->arrived(&message, bytes.data(), 10, bytes.size());
+    world.at(1).engine->more(cookie, bytes.data() + 10, 90);
+    EXPECT_NE(world.at(1).failure, "");
 }
 
 // Whoever has received may leave the communicator, and an acknowledgement from below may still be on its way to it.

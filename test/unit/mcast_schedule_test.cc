@@ -397,6 +397,14 @@ TEST(McastSchedule, EveryMemberGetsEachByteOnce)
     }
 }
 
+TEST(McastSchedule, EveryMemberGetsEachByteOnceOfMoreThan32Bits)
+{
+    for (std::uint32_t members : {2u, 3u, 7u, 64u})
+        for (Algorithm algorithm : all_algorithms)
+            for (std::uint64_t size : {std::uint64_t{1} << 31, (std::uint64_t{1} << 32) + 1, (std::uint64_t{1} << 40) - 3})
+                ASSERT_EQ(Play(flat(members), {algorithm, size, 16}, members).run(), "");
+}
+
 TEST(McastSchedule, EveryMemberGetsEachByteOnceOnHostsOfAnySize)
 {
     for (std::uint32_t members = 1; members <= most_members; members += test::slowdown) {

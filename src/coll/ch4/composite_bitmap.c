@@ -228,8 +228,8 @@ static int result_of(MPIR_Request * request, MPI_Aint expected)
     MPI_Aint received = MPIR_STATUS_GET_COUNT(request->status);
 
     MPIR_ERR_CHECK(mpi_errno);
-    MPIR_ERR_CHKANDJUMP2(expected >= 0 && received != expected, mpi_errno, MPI_ERR_OTHER, "**collective_size_mismatch",
-                         "**collective_size_mismatch %d %d", (int) received, (int) expected);
+    MPIR_ERR_CHKANDJUMP2(expected >= 0 && received != expected, mpi_errno, MPI_ERR_OTHER, "**bitmap_size", "**bitmap_size %L %L",
+                         (long long) received, (long long) expected);
 
   fn_fail:
     return mpi_errno;

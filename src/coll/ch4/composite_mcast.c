@@ -50,8 +50,8 @@ static void multicast_received(void *cookie, int source, int tag, size_t size)
     if (operation->packed)
         MPIR_Typerep_unpack(operation->packed, taken, operation->buffer, operation->count, operation->datatype, 0, &unpacked);
     if (size > operation->room)
-        MPIR_ERR_SET2(status->MPI_ERROR, MPI_ERR_TRUNCATE, "**truncate", "**truncate %d %d", (int) MPL_MIN(size, INT_MAX),
-                      (int) operation->room);
+        MPIR_ERR_SET2(status->MPI_ERROR, MPI_ERR_TRUNCATE, "**mcast_truncate", "**mcast_truncate %L %L", (long long) size,
+                      (long long) operation->room);
     end(operation);
 }
 

@@ -53,8 +53,8 @@ void *Engine::arrived(const void *bytes, const void *piece, std::size_t piece_si
         if (auto found = groups_.find(header.group); found != groups_.end()) {
             auto arrival = arrival_of(found->second.get(), header, list_at(header, incoming->list.data()), false);
             incoming->known = true;
-            if (arrival->is_leaf()) {
-                incoming->place = arrival->destination() + header.offset;
+            if (std::byte *place = arrival->is_leaf() ? arrival->destination() : nullptr) {
+                incoming->place = place + header.offset;
                 incoming->arrival = std::move(arrival);
             } else if (std::uint32_t readers = arrival->readers(); readers != 0 && shares_host(found->second.get())) {
                 if (BlockHead *block = lend(total, readers + 1))

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace pm::coll {
@@ -28,12 +29,12 @@ inline std::byte *bytes_of(BlockHead *block)
 class Bytes {
   public:
     Bytes() = default;
-    static Bytes make(std::size_t size)
+    static Bytes make(std::size_t size) { return around(std::make_unique_for_overwrite<std::byte[]>(size)); }
+    // Of any size: empty when there is no memory.
+    static Bytes try_to_make(std::size_t size)
     {
-        Bytes bytes;
-        bytes.shared_ = new Shared{1, std::make_unique_for_overwrite<std::byte[]>(size), nullptr};
-        bytes.data_ = bytes.shared_->memory.get();
-        return bytes;
+        std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[size]);
+        return memory ? around(std::move(memory)) : Bytes();
     }
     static Bytes copy(const void *data, std::size_t size)
     {
@@ -78,6 +79,13 @@ class Bytes {
     BlockHead *block() const { return shared_ == nullptr ? nullptr : shared_->block; }
 
   private:
+    static Bytes around(std::unique_ptr<std::byte[]> memory)
+    {
+        Bytes bytes;
+        bytes.shared_ = new Shared{1, std::move(memory), nullptr};
+        bytes.data_ = bytes.shared_->memory.get();
+        return bytes;
+    }
     struct Shared {
         std::uint32_t holders;
         std::unique_ptr<std::byte[]> memory;

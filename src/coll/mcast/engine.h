@@ -123,6 +123,7 @@ class Engine {
     void keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, const WireHeader &header, const List &list,
               const Piece &piece);
     void send_blocks(pm_group *group, Arrival *arrival, const WireHeader &header, const List &list);
+    std::byte *destination_of(Arrival *arrival);
     void finish_if_complete(pm_group *group, Arrival *arrival);
     void deliver(Arrival *arrival);
     static std::unique_ptr<Receive> take_receive(pm_group *group, int master, int tag);

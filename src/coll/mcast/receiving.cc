@@ -145,8 +145,10 @@ void Engine::deliver_to_self(pm_group *group, const void *data, std::size_t size
     arrival->words.assign(members, members + group->words());
     arrival->in_turn = true;
     match(group, arrival);
-    if (size != 0)
-        std::memcpy(arrival->destination(), data, size);
+    if (std::byte *place = size != 0 ? destination_of(arrival.get()) : nullptr)
+        std::memcpy(place, data, size);
+    else if (size != 0)
+        return;
     arrival->received = size;
     arrival->complete = true;
     if (arrival->receive)

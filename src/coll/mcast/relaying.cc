@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "coll/mcast/state.h"
@@ -104,6 +105,17 @@ bool Engine::is_by_itself(const pm_group *group, const WireHeader &header)
     return header.flags & WireHeader::by_host && group->host(header.master) != group->host(group->setup.rank);
 }
 
+// Where its bytes go; nullptr when there is no memory for them, and then everything fails from now on.
+std::byte *Engine::destination_of(Arrival *arrival)
+{
+    std::byte *place = arrival->destination();
+    if (place == nullptr)
+        transport_.failed("there is no memory for a multicast of " + std::to_string(arrival->size) + " bytes of rank " +
+                          std::to_string(arrival->master) + " that came before it was received; call MPIX_Mcast_irecv earlier, or " +
+                          "send less at once");
+    return place;
+}
+
 // One piece is here: it goes on to others first, then to its own place.
 void Engine::keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, const WireHeader &header, const List &list,
                   const Piece &arrived)
@@ -122,8 +134,12 @@ void Engine::keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, cons
         }
     }
     pass_on(group, *arrival, header, list, piece, posting && (in_slot || piece.stable.block() != nullptr));
-    if (!piece.in_place && header.length != 0)
-        std::memcpy(arrival->destination() + header.offset, piece.data, header.length);
+    if (!piece.in_place && header.length != 0) {
+        std::byte *place = destination_of(arrival.get());
+        if (place == nullptr)
+            return;
+        std::memcpy(place + header.offset, piece.data, header.length);
+    }
     arrival->received += header.length;
     if (!arrival->role.sends.empty()) {
         arrival->note_range(header.offset, header.offset + header.length);

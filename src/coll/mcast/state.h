@@ -65,12 +65,13 @@ struct Engine::Arrival {
     std::uint32_t readers() const { return is_leader() && host_end > host_begin ? host_end - host_begin - 1 : 0; }
     bool is_leaf() const { return role.children.empty() && role.sends.empty(); }
 
+    // nullptr: there is no memory for it.
     std::byte *destination()
     {
         if (!store && receive && receive->room >= size && role.sends.empty())
             return receive->buffer;
         if (!store)
-            store = Bytes::make(size);
+            store = Bytes::try_to_make(size);
         return store.data();
     }
     void note_range(std::uint64_t begin, std::uint64_t end)

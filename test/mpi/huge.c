@@ -1,0 +1,155 @@
+/* Usage: huge PART, by two ranks or more
+ *
+ * One operation of more than 2^31 bytes. The buffers are that large and take little memory: the same few pages again and again, of
+ * a number that no power of two is a multiple of, so that bytes that land 2^31 or 2^32 away from their place are noticed. The part
+ * `late` is multicast to a rank that has no memory for what it does not receive, and must fail. */
+#define _GNU_SOURCE
+#include "expect.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { tag = 5, period = 63 << 20 };
+static const MPI_Count size = ((MPI_Count) 1 << 31) + 12347;
+
+/* `size` bytes of address space. */
+static unsigned char *folded(void)
+{
+    int file = memfd_create("huge", 0);
+    size_t whole = ((size_t) size / period + 1) * period;
+    unsigned char *start = mmap(NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    int bad = file < 0 || ftruncate(file, period) != 0 || start == MAP_FAILED;
+
+    for (size_t at = 0; !bad && at < whole; at += period)
+        bad = mmap(start + at, period, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED;
+    if (bad) {
+        perror("huge: a buffer of 2 GB of address space");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    close(file);
+    return start;
+}
+
+static unsigned char byte_at(size_t place)
+{
+    return (unsigned char) (mix(place / 4096) >> place % 8);
+}
+
+static void fill(unsigned char *buffer)
+{
+    for (size_t i = 0; i < period; i++)
+        buffer[i] = byte_at(i);
+}
+
+static void check(const unsigned char *buffer)
+{
+    size_t i = 0;
+
+    while (i < period && buffer[i] == byte_at(i))
+        i++;
+    EXPECT(i == period, "byte %zu of every %d is wrong", i, period);
+}
+
+static void check_size(MPI_Status *status)
+{
+    MPI_Count got = -1;
+
+    MPI_Get_elements_x(status, MPI_BYTE, &got);
+    EXPECT(got == size, "the status has %lld bytes, not %lld", (long long) got, (long long) size);
+}
+
+int main(int argc, char **argv)
+{
+    MPIX_Bitmap others[16] = { 0 }, all[16] = { 0 };
+    MPI_Datatype block, large;
+    MPI_Status status;
+    MPI_Request request;
+    unsigned char *buffer;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    part = argc == 2 ? argv[1] : "";
+    for (int i = 0; i < ranks; i++) {
+        MPIX_Bitmap_set(all, i);
+        if (i != 0)
+            MPIX_Bitmap_set(others, i);
+    }
+    /* One element that is larger than an int can say. */
+    MPI_Type_contiguous((int) (size / 5), MPI_BYTE, &block);
+    MPI_Type_contiguous(5, block, &large);
+    MPI_Type_commit(&large);
+    buffer = folded();
+    if (rank == 0)
+        fill(buffer);
+    MPI_Barrier(MPI_COMM_WORLD);
+
+    if (strcmp(part, "mcast") == 0) {
+        if (rank == 0) {
+            MPIX_Mcast(buffer, size, MPI_BYTE, others, tag, MPI_COMM_WORLD);
+        } else {
+            MPIX_Mcast_recv(buffer, size, MPI_BYTE, 0, tag, MPI_COMM_WORLD, NULL, &status);
+            check_size(&status);
+        }
+        check(buffer);
+    } else if (strcmp(part, "imcast") == 0) {
+        if (rank == 0)
+            MPIX_Imcast(buffer, 1, large, others, tag, MPI_COMM_WORLD, MPIX_MCAST_DELIVERED, &request);
+        else
+            MPIX_Mcast_irecv(buffer, 1, large, MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, NULL, &request);
+        MPI_Wait(&request, &status);
+        if (rank != 0)
+            check_size(&status);
+        check(buffer);
+    } else if (strcmp(part, "truncated") == 0) {
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        if (rank == 0) {
+            MPIX_Mcast(buffer, size, MPI_BYTE, others, tag, MPI_COMM_WORLD);
+        } else {
+            char text[MPI_MAX_ERROR_STRING];
+            int length, error = MPIX_Mcast_recv(buffer, size - 1, MPI_BYTE, 0, tag, MPI_COMM_WORLD, NULL, &status);
+            expect_class(error, MPI_ERR_TRUNCATE, "one byte too many");
+            MPI_Error_string(error, text, &length);
+            EXPECT(strstr(text, "2147495995 bytes were multicast, but the buffer has room for 2147495994"), "%s", text);
+        }
+    } else if (strcmp(part, "bcast") == 0) {
+        MPIX_Bitmap_bcast(buffer, size, MPI_BYTE, 0, all, MPI_COMM_WORLD);
+        check(buffer);
+    } else if (strcmp(part, "put") == 0 || strcmp(part, "copy") == 0) {
+        MPI_Win win;
+        MPI_Win_create(buffer, size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+        MPI_Win_lock_all(0, win);
+        if (rank == 0 && strcmp(part, "put") == 0)
+            MPIX_Put_notify(buffer, 1, large, 1, 0, 1, large, win, 3);
+        else if (rank == 0)
+            MPIX_Win_copy(0, 0, 1, 0, 1, large, win, 3);
+        if (rank == 1) {
+            MPIX_Win_wait_notify(win, 3);
+            check(buffer);
+        }
+        MPI_Win_unlock_all(win);
+        MPI_Win_free(&win);
+    } else if (strcmp(part, "late") == 0) {
+        int found = 0;
+        if (rank == 1) {
+            struct rlimit limit = { (rlim_t) 3 << 30, (rlim_t) 3 << 30 };
+            setrlimit(RLIMIT_AS, &limit);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 0)
+            MPIX_Mcast(buffer, size, MPI_BYTE, others, tag, MPI_COMM_WORLD);
+        while (rank == 1)
+            MPIX_Mcast_iprobe(0, tag, MPI_COMM_WORLD, &found, &status);
+    } else {
+        fault("the parts are mcast, imcast, truncated, bcast, put, copy, late");
+    }
+    long mine = atomic_load(&wrong), sum = 0;
+    MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("huge: %s, %d ranks, %ld wrong\n", part, ranks, sum);
+    MPI_Type_free(&block);
+    MPI_Type_free(&large);
+    MPI_Finalize();
+    return sum != 0;
+}
