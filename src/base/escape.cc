@@ -89,4 +89,15 @@ std::string plain_text(std::string_view text)
     return each_character(text, [](std::string_view one) { return is_control(one) ? "?" : std::string(one); });
 }
 
+std::string shell_word(std::string_view text)
+{
+    constexpr std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+    if (!text.empty() && text.find_first_not_of(plain) == std::string_view::npos)
+        return std::string(text);
+    std::string quoted = "'";
+    for (char one : text)
+        quoted += one == '\'' ? "'\\''" : std::string(1, one);
+    return quoted + "'";
+}
+
 }  // namespace pm

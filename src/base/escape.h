@@ -18,4 +18,7 @@ std::string html_text(std::string_view text);
 // For a terminal: a control character becomes "?".
 std::string plain_text(std::string_view text);
 
+// As it is, or in quotation marks where a shell would not take it for one word. Any byte stays what it is.
+std::string shell_word(std::string_view text);
+
 }  // namespace pm

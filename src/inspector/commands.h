@@ -10,7 +10,7 @@ enum : int { success = 0, failure = 1, misuse = 2 };
 
 using Words = std::span<char *const>;
 
-// Does not come back when it succeeds: the process becomes the command that it was given.
+// Does not come back when it succeeds, unless the table goes to a descriptor: the process becomes the command that it was given.
 int routes(Words words);
 int devices(Words words);
 

@@ -10,7 +10,7 @@ namespace pm::inspector {
 namespace {
 
 const char *const help =
-    R"(Usage: mpicomposite routes [--text [FILE.txt] | --json [FILE.json] | --html FILE.html | --init] [--] COMMAND...
+    R"(Usage: mpicomposite routes [--text [FILE.txt] | --json [FILE.json] | --html FILE.html | --init] [--fd N] [--] COMMAND...
        mpicomposite devices [--json]
        mpicomposite --help | --version
 
@@ -18,10 +18,13 @@ routes   runs COMMAND, usually mpiexec, and shows which device and network each 
 devices  shows what this host has for each device, and why something is not used
 
 Without options the answer is text on standard output. Routes come when the job ends; with --init when it starts, as text.
+With --json and no FILE they have standard output for themselves: what COMMAND prints there goes to standard error. With --fd
+they go to descriptor N, alone.
 Exit status: that of COMMAND, or 0; 1 when something failed; 2 when mpicomposite was called wrongly.
 
   mpicomposite routes -- mpiexec -n 4 ./program
   mpicomposite routes --html routes.html -- mpiexec -hosts alpha,beta -n 8 ./program
+  mpicomposite routes --json -- mpiexec -n 4 ./program | jq '.ranks[].host'
 )";
 
 int dispatch(Words words)

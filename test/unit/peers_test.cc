@@ -47,7 +47,7 @@ std::string table(pm_peer *peer)
 {
     size_t size = 0;
     void *description = pm_describe(&peer, 1, &size);
-    char *text = pm_render(description, &size, 1, 1, "json");
+    char *text = pm_render(description, &size, 1, nullptr, "json");
     std::string json = text;
     std::free(text);
     std::free(description);

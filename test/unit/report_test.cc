@@ -262,6 +262,16 @@ TEST(ReportJson, OfASmallJob)
               "],\"finished\":true}\n");
 }
 
+TEST(ReportJson, HasTheRunWhereItIsKnown)
+{
+    Report report = job({{"a", 0, ""}});
+    report.run = RunReport{"mpiexec -n 1 './a \"b'", 1763237703, 1234};
+    std::string text = to_json(report);
+    EXPECT_TRUE(contains(text, "],\n\"command\":\"mpiexec -n 1 './a \\\"b'\",\"started\":\"2025-11-15T20:15:03Z\",\"milliseconds\":1234,"
+                               "\"finished\":true}\n"))
+        << text;
+}
+
 TEST(ReportJson, WhatIsNotThereIsNull)
 {
     std::string text = to_json(three_ranks());
@@ -355,11 +365,25 @@ TEST(ReportJson, IsJsonWhateverTheNamesAre)
     EXPECT_TRUE(JsonChecker::good(to_json(Report{})));
     EXPECT_TRUE(JsonChecker::good(to_json(twenty_ranks())));
     for (const std::string &name : awkward_names()) {
+        Report report = three_ranks();
+        report.run = RunReport{name, -1, 0};
+        EXPECT_TRUE(JsonChecker::good(to_json(report))) << to_json(report);
+    }
+    for (const std::string &name : awkward_names()) {
         Report report = job({{name, 0, name}, {name + "2", 0, name}});
         report.processes[0].routes[1].address = name;
         report.processes[0].devices[0].detail = name;
         EXPECT_TRUE(JsonChecker::good(to_json(report))) << to_json(report);
     }
+}
+
+TEST(Escape, WordsForAShell)
+{
+    EXPECT_EQ(shell_word("./ring-2.5,x=3"), "./ring-2.5,x=3");
+    EXPECT_EQ(shell_word(""), "''");
+    EXPECT_EQ(shell_word("a b"), "'a b'");
+    EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+    EXPECT_EQ(shell_word("$HOME"), "'$HOME'");
 }
 
 TEST(Escape, KeepsGoodTextAndReplacesTheRest)
@@ -423,6 +447,28 @@ TEST(ReportHtml, HasACellForEachPair)
     EXPECT_TRUE(contains(page, "<td class=\"t0 b4\" title=\"0 on a0 to 1 on a0: shmem, channel 0; 1 message, 8 bytes\">S0<"));
     EXPECT_TRUE(contains(page, "title=\"16 on b0 to 3 on a1: udp lan, channel 1, at 10.0.0.3; 19 messages, 152 bytes\">U1<"));
     EXPECT_TRUE(contains(page, "<td class=\"t2 b8 first\" title=\"18 on b2 to 19 on b3: ")) << "the most bytes are the deepest";
+}
+
+TEST(ReportHtml, SaysWhatWasRunWhenAndForHowLong)
+{
+    Report report = twenty_ranks();
+    EXPECT_FALSE(contains(to_html(report), "Started"));
+    report.run = RunReport{"mpiexec -n 20 ./a<b", 1763237703, 1234};
+    std::string page = to_html(report);
+    EXPECT_EQ(tag_trouble(page), "");
+    EXPECT_TRUE(contains(page, "<code>mpiexec -n 20 ./a&lt;b</code>")) << page.substr(0, 5000);
+    EXPECT_TRUE(contains(page, "Started 2025-11-15T20:15:03Z, from MPI_Init to MPI_Finalize 1.234 s.<"));
+    for (auto [milliseconds, text] : {std::pair{0, " 0.000 s."}, {9999, " 9.999 s."}, {12345, " 12.3 s."}, {99999, " 100.0 s."},
+                                      {100000, " 1 min 40 s."}, {3599999, " 59 min 59 s."}, {3600000, " 1 h 0 min."}}) {
+        report.run->milliseconds = static_cast<std::uint64_t>(milliseconds);
+        EXPECT_TRUE(contains(to_html(report), text)) << text;
+    }
+}
+
+TEST(ReportHtml, ExplainsWhatIsWrittenInItsCells)
+{
+    EXPECT_TRUE(contains(to_html(twenty_ranks()), "A letter is the device (S shmem, X ucx, U udp), the number behind it the channel"));
+    EXPECT_FALSE(contains(to_html(job(std::vector<Place>(33, Place{"a", 0, ""}))), "A letter is")) << "its cells are empty";
 }
 
 TEST(ReportHtml, NeedsNoOtherFile)

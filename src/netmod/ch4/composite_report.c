@@ -30,10 +30,14 @@ static bool has_ending(const char *name, const char *ending)
 
 /* MPI_T_finalize() takes the texts of CVARs away. */
 static char *routes_setting;
+static struct timespec started_at;
+static pm_run run;
 
 void MPIDI_COMPOSITE_report_init(void)
 {
     routes_setting = MPL_strdup(MPIR_CVAR_CH4_COMPOSITE_ROUTES);
+    run.started = time(NULL);
+    clock_gettime(CLOCK_MONOTONIC, &started_at);
 }
 
 bool MPIDI_COMPOSITE_routes_at_init(void)
@@ -147,6 +151,7 @@ static int write_routes(void)
     int mpi_errno = MPI_SUCCESS;
     const char *file, *format = format_at_end(&file);
     size_t *sizes = NULL, whole = 0;
+    struct timespec now;
     char *bytes = NULL, *text = NULL, *next;
 
     if (format == NULL || MPIR_Process.rank != 0)
@@ -171,7 +176,9 @@ static int write_routes(void)
     }
     MPL_free(descriptions);
     descriptions = NULL;
-    text = pm_render(bytes, sizes, MPIR_Process.size, 1, format);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    run.milliseconds = (now.tv_sec - started_at.tv_sec) * 1000 + (now.tv_nsec - started_at.tv_nsec) / 1000000;
+    text = pm_render(bytes, sizes, MPIR_Process.size, &run, format);
     if (text == NULL)
         MPIDI_COMPOSITE_FAIL(mpi_errno);
     mpi_errno = write_out(text, file);

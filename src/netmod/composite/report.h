@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,9 +38,17 @@ struct ProcessReport {
     std::vector<DeviceReport> devices;
 };
 
+// One run of a program.
+struct RunReport {
+    std::string command;
+    std::int64_t started = 0;  // seconds since 1970, without leap seconds
+    std::uint64_t milliseconds = 0;
+};
+
 struct Report {
     std::vector<ProcessReport> processes;  // by rank
     bool finished = false;  // traffic is known
+    std::optional<RunReport> run = {};
 };
 
 // As bytes, the same on every kind of machine, to bring the reports of all processes together. unpack() answers invalid for

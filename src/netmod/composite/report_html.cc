@@ -186,6 +186,9 @@ class Matrix {
     std::string text() const
     {
         std::string text = "<h2>From rank (row) to rank (column)</h2>\n";
+        if (written_)
+            text += "<p class=\"soft\">A letter is the device (" + html_text(letters(summary_)) +
+                    "), the number behind it the channel: of shmem 0, otherwise the receiver's process number on its host.</p>\n";
         if (report_.finished)
             text += scale(range_);
         text += "<p class=\"soft\" id=\"now\"></p>\n<div class=\"frame\"><table class=\"matrix" +
@@ -331,6 +334,9 @@ std::string to_html(const Report &report)
                        "<meta name=\"viewport\" content=\"width=device-width\">\n" +
                        element("title", "Routes of " + title) + "\n" + element("style", page_style + colours(summary)) +
                        "\n</head>\n<body>\n" + element("h1", "Routes of " + title) + "\n";
+    if (report.run)
+        text += "<p><code>" + html_text(report.run->command) + "</code></p>\n<p class=\"soft\">Started " +
+                time_text(report.run->started) + ", from MPI_Init to MPI_Finalize " + duration_text(report.run->milliseconds) + ".</p>\n";
     text += report.finished ? "<p class=\"soft\">After the run, with what was sent.</p>\n"
                             : "<p class=\"soft\">At the start of the run; what is sent is not known yet.</p>\n";
     text += legend(report, summary);

@@ -1,6 +1,7 @@
 // One object; a rank a line. mpicomposite(1) says what each name means: programs rely on it.
 #include "base/escape.h"
 #include "netmod/composite/report.h"
+#include "netmod/composite/report_summary.h"
 
 namespace pm {
 namespace {
@@ -50,7 +51,11 @@ std::string to_json(const Report &report)
             text += (place == 0 ? "" : ",") + device(process.devices[place]);
         text += "]}";
     }
-    return text + "\n],\"finished\":" + (report.finished ? "true" : "false") + "}\n";
+    text += "\n]";
+    if (report.run)
+        text += ",\n\"command\":" + json_string(report.run->command) + ",\"started\":" +
+                json_string(time_text(report.run->started)) + number("milliseconds", report.run->milliseconds);
+    return text + ",\"finished\":" + (report.finished ? "true" : "false") + "}\n";
 }
 
 }  // namespace pm

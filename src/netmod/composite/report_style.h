@@ -13,6 +13,7 @@ body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sa
 h1 { font-size: 1.5rem; font-weight: 600; margin: 0; }
 h2 { font-size: 1rem; font-weight: 600; margin: 2.2rem 0 .6rem; }
 p { margin: .2rem 0; }
+code { font: 14px/1.5 ui-monospace, monospace; overflow-wrap: anywhere; }
 .soft, th { color: var(--soft); font-weight: 400; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 .list th, .list td { border-bottom: 1px solid var(--line); padding: .3rem 1.4rem .3rem 0; text-align: left;

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cinttypes>
+#include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <limits>
 #include <string_view>
 
@@ -294,6 +297,42 @@ Summary summarize(const Report &report)
 std::string counted(std::uint64_t number, const std::string &one)
 {
     return std::to_string(number) + " " + one + (number == 1 ? "" : "s");
+}
+
+std::string letters(const Summary &summary)
+{
+    std::string text;
+    std::vector<std::string> seen;
+    for (const Transport &transport : summary.transports) {
+        if (transport.pairs == 0 || std::ranges::find(seen, transport.device) != seen.end())
+            continue;
+        seen.push_back(transport.device);
+        text += (text.empty() ? "" : ", ") + std::string(1, transport.letter()) + " " + transport.device;
+    }
+    return text;
+}
+
+std::string time_text(std::int64_t seconds_since_1970)
+{
+    auto time = static_cast<std::time_t>(seconds_since_1970);
+    std::tm parts{};
+    char text[64] = "";
+    if (gmtime_r(&time, &parts) != nullptr)
+        std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return text;
+}
+
+std::string duration_text(std::uint64_t milliseconds)
+{
+    std::uint64_t seconds = milliseconds / 1000, minutes = seconds / 60;
+    char text[64];
+    if (minutes >= 60)
+        std::snprintf(text, sizeof text, "%" PRIu64 " h %" PRIu64 " min", minutes / 60, minutes % 60);
+    else if (seconds >= 100)
+        std::snprintf(text, sizeof text, "%" PRIu64 " min %" PRIu64 " s", minutes, seconds % 60);
+    else
+        std::snprintf(text, sizeof text, seconds < 10 ? "%.3f s" : "%.1f s", static_cast<double>(milliseconds) / 1000);
+    return text;
 }
 
 std::string route_code(const Report &report, const Summary &summary, std::size_t from, std::size_t to)

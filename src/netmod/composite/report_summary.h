@@ -63,6 +63,13 @@ std::string counted(std::uint64_t number, const std::string &one);
 // "X1"; "?" for a route that is not known.
 std::string route_code(const Report &report, const Summary &summary, std::size_t from, std::size_t to);
 
+// "S shmem, X ucx, U udp": the devices in use.
+std::string letters(const Summary &summary);
+
+// "2026-11-15T20:15:03Z"; and "0.012 s", "95.4 s", "3 min 20 s", "26 h 3 min".
+std::string time_text(std::int64_t seconds_since_1970);
+std::string duration_text(std::uint64_t milliseconds);
+
 // Where others reach a rank on a network: "10.0.0.1 port 5000"; several are separated by commas.
 std::string address_of(const Report &report, const Summary &summary, std::size_t rank, std::size_t transport);
 // The transports on which any rank has an address.

@@ -56,20 +56,6 @@ std::string by_host(const Summary &summary)
     return aligned(table, false);
 }
 
-// "S shmem, X ucx, U udp"
-std::string letters(const Summary &summary)
-{
-    std::string text;
-    std::vector<std::string> seen;
-    for (const Transport &transport : summary.transports) {
-        if (transport.pairs == 0 || std::ranges::find(seen, transport.device) != seen.end())
-            continue;
-        seen.push_back(transport.device);
-        text += (text.empty() ? "" : ", ") + std::string(1, transport.letter()) + " " + plain_text(transport.device);
-    }
-    return text;
-}
-
 std::string by_rank(const Report &report, const Summary &summary)
 {
     std::size_t ranks = report.processes.size();
@@ -81,7 +67,7 @@ std::string by_rank(const Report &report, const Summary &summary)
             row.push_back(to == from ? "-" : route_code(report, summary, from, to));
         table.push_back(row);
     }
-    return "composite: routes from a rank (row) to a rank (column), device and channel: " + letters(summary) + "\n" +
+    return "composite: routes from a rank (row) to a rank (column), device and channel: " + plain_text(letters(summary)) + "\n" +
            aligned(table, true);
 }
 

@@ -118,8 +118,14 @@ void pm_count_announced(pm_peer *peer, size_t size);
 char *pm_plan(const void *const *cards, const size_t *sizes, int count, const char *format);
 /* What this process can say about its routes to these peers, in the order of ranks, as bytes (report.h): malloc'ed. */
 void *pm_describe(pm_peer *const *peers, int count, size_t *size);
-/* The descriptions of all ranks, one after the other, as a table in `format`: malloc'ed, or NULL. */
-char *pm_render(const void *descriptions, const size_t *sizes, int count, int finished, const char *format);
+/* When the job started, in seconds since 1970, and how long it ran. */
+typedef struct pm_run {
+    int64_t started;
+    uint64_t milliseconds;
+} pm_run;
+/* The descriptions of all ranks at the end, one after the other, as a table in `format`: malloc'ed, or NULL. `run` may be NULL; its command is
+ * what MPICOMPOSITE_COMMAND says, or that of this process. */
+char *pm_render(const void *descriptions, const size_t *sizes, int count, const pm_run *run, const char *format);
 
 #ifdef __cplusplus
 }

@@ -2,9 +2,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/escape.h"
 #include "netmod/composite/plan.h"
 #include "netmod/composite/report.h"
 #include "netmod/composite/setup.h"
@@ -90,6 +93,18 @@ static char *render(const pm::Report &report, std::string_view format)
     return strdup(text.c_str());
 }
 
+// Of the whole job, if who started it has told; otherwise of this process.
+static std::string command()
+{
+    if (const char *whole = std::getenv("MPICOMPOSITE_COMMAND"))
+        return whole;
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    std::string text;
+    for (std::string word; std::getline(file, word, '\0');)
+        text += (text.empty() ? "" : " ") + pm::shell_word(word);
+    return text;
+}
+
 // Of a job, by rank, with the priorities that were measured.
 static std::vector<pm::Card> read_cards(const void *const *cards, const size_t *sizes, int count)
 {
@@ -162,10 +177,12 @@ void *pm_describe(pm_peer *const *peers, int count, size_t *size)
     return copy;
 }
 
-char *pm_render(const void *descriptions, const size_t *sizes, int count, int finished, const char *format)
+char *pm_render(const void *descriptions, const size_t *sizes, int count, const pm_run *run, const char *format)
 {
     pm::Report report;
-    report.finished = finished != 0;
+    report.finished = true;
+    if (run != nullptr)
+        report.run = pm::RunReport{command(), run->started, run->milliseconds};
     auto next = static_cast<const std::byte *>(descriptions);
     for (int i = 0; i < count; ++i) {
         auto process = pm::unpack({next, sizes[i]});
