@@ -216,6 +216,11 @@ HYD_status composite_rank_died(struct HYD_proxy *proxy, int status)
     return HYD_pmcd_pmiserv_cleanup_all_pgs();
 }
 
+int composite_unwanted(int closed)
+{
+    return closed || composite_ending;
+}
+
 HYD_status composite_not_a_proxy(int fd)
 {
     FOR_EACH_PROXY(proxy)

@@ -25,7 +25,10 @@ HYD_status composite_proxy_lost(struct HYD_proxy *proxy);
  * only. */
 HYD_status composite_rank_died(struct HYD_proxy *proxy, int status);
 
-/* A connection ended before it was known which proxy it belongs to: maybe it was none. */
+/* Whether a new connection, which may have ended already, is of no use: it has, or a job that ends starts nothing more. */
+int composite_unwanted(int closed);
+
+/* Closes a connection of which it is not known which proxy it belongs to: maybe it was none. */
 HYD_status composite_not_a_proxy(int fd);
 
 /* A signal for the job, sent to mpiexec: passed on to a proxy if there is one. What is still being started does not survive a
