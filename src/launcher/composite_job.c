@@ -1,6 +1,7 @@
 /* Included at the end of Hydra's pmiserv_cb.c (maint/graft-mpich), whose cleanup_proxy it calls. */
 #include "bscu.h"
 #include "composite_launched.h"
+#include "composite_spawning.h"
 
 #include <time.h>
 
@@ -133,12 +134,14 @@ static struct HYD_proxy *composite_missing(const struct composite_launcher *laun
     return NULL;
 }
 
-static void composite_launcher_failed(const struct composite_launcher *launcher, const struct HYD_proxy *proxy)
+static void composite_launcher_failed(const struct composite_launcher *launcher, struct HYD_proxy *proxy)
 {
     const char *host = proxy->node->hostname;
     char how[100];
 
     composite_describe(how, sizeof(how), launcher->status);
+    if (composite_spawn_no_proxy(proxy, launcher->command, how))
+        return;
     fflush(stdout);
     fprintf(stderr, "mpiexec: cannot start processes on host %s: the %s %s, and no %s has connected from there.\n", host,
             launcher->itself ? "proxy" : "launcher", how, HYDRA_PMI_PROXY);
@@ -187,6 +190,8 @@ HYD_status composite_proxy_lost(struct HYD_proxy *proxy)
     struct composite_launcher *launcher;
     char how[200] = "ended without a word";
 
+    if (composite_spawn_lost(proxy, how))
+        return HYD_SUCCESS;
     cleanup_proxy(proxy);
     if (composite_ending)
         return HYD_SUCCESS;

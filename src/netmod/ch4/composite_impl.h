@@ -46,5 +46,8 @@ int MPIDI_COMPOSITE_pulled(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t 
 /* composite_spawn.c */
 int MPIDI_COMPOSITE_dynamic_arrived(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req);
 void MPIDI_COMPOSITE_dynamic_finalize(void);
+int MPIDI_COMPOSITE_spawn_failed(int root, MPIR_Comm * comm, const char *port, int processes, int errcodes[]);
+/* composite_alone.c */
+void MPIDI_COMPOSITE_warn_if_alone(void);
 
 #endif

@@ -23,6 +23,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
 
     if (two_mpis != NULL)
         fprintf(stderr, "composite: %s\n", two_mpis);
+    MPIDI_COMPOSITE_warn_if_alone();
     memset(&setup, 0, sizeof setup);
     setup.devices = MPIR_CVAR_CH4_COMPOSITE_DEVICES;
     setup.networks = MPIR_CVAR_CH4_COMPOSITE_NETWORKS;

@@ -3,6 +3,10 @@
 #include "composite_impl.h"
 #include "composite_am.h"
 #include "netmod/composite/setup.h"
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <unistd.h>
 
 typedef struct {
     int tag;
@@ -176,4 +180,74 @@ int MPIDI_COMPOSITE_upids_to_gpids(int size, int *remote_upid_size, char *remote
     return mpi_errno;
   fn_fail:
     goto fn_exit;
+}
+
+/* What the process manager said about the last spawn that it refused; with \x1f for blanks. At least as long as PMI's lines. */
+char MPIDI_COMPOSITE_spawn_said[1024];
+
+static bool in_path(const char *program)
+{
+    const char *path = getenv("PATH");
+    char file[PATH_MAX];
+
+    for (size_t length; path && *path; path += length + (path[length] == ':')) {
+        length = strcspn(path, ":");
+        snprintf(file, sizeof file, "%.*s/%s", (int) length, path, program);
+        if (access(file, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Asked before the process manager is, about what would never be answered. Whether there is such a reason, which is kept. */
+int MPIDI_COMPOSITE_cannot_spawn(void)
+{
+    char *said = MPIDI_COMPOSITE_spawn_said;
+
+    said[0] = 0;
+    if (!getenv("PMI_FD") && !getenv("PMI_PORT") && !in_path("mpiexec"))
+        strcpy(said, "the process manager of a program started without mpiexec is the mpiexec in PATH, and there is none; add it, or "
+               "start the program with mpiexec");
+    /* Slurm's own variable, and one that Hydra sets, which may itself run in a step. */
+    else if (getenv("PMI_JOBID") && !getenv("MPI_LOCALNRANKS") && getenv("SLURM_STEP_ID") && !getenv("SLURM_OVERLAP"))
+        strcpy(said, "with srun as the process manager, new processes are a step of the job that waits until this one gives its "
+               "processors back; start the program with mpiexec in an allocation (salloc, sbatch), or set SLURM_OVERLAP=1 for srun");
+    return said[0] != 0;
+}
+
+/* The answer comes when the new processes are in MPI_Init: others must not wait so long for what we owe them. */
+void MPIDI_COMPOSITE_await_reply(int fd)
+{
+    struct pollfd reply = { fd, POLLIN, 0 };
+    int ready;
+
+    while ((ready = poll(&reply, 1, 1 /* ms */)) == 0 || (ready < 0 && errno == EINTR))
+        MPID_Progress_test(NULL);
+}
+
+/* Called by all ranks when their root was refused: the same error on each of them, after which all goes on as before. */
+int MPIDI_COMPOSITE_spawn_failed(int root, MPIR_Comm * comm, const char *port, int processes, int errcodes[])
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPIR_Errflag_t errflag = MPIR_ERR_NONE;
+    char *said = MPIDI_COMPOSITE_spawn_said;
+
+    if (comm->rank == root) {
+        for (char *c = said; *c; c++)
+            if (*c == '\x1f')
+                *c = ' ';
+        if (said[0] == 0)
+            strcpy(said, "the process manager refused it without a reason");
+        if (port[0])
+            MPID_Close_port(port);
+    }
+    if (errcodes != MPI_ERRCODES_IGNORE)
+        for (int i = 0; i < processes; i++)
+            errcodes[i] = MPI_ERR_SPAWN;
+    mpi_errno = MPIR_Bcast(said, sizeof MPIDI_COMPOSITE_spawn_said, MPI_CHAR, root, comm, &errflag);
+    MPIR_ERR_CHECK(mpi_errno);
+    MPIR_ERR_SET1(mpi_errno, MPI_ERR_SPAWN, "**composite_spawn", "**composite_spawn %s", said);
+
+  fn_fail:
+    return mpi_errno;
 }

@@ -35,4 +35,7 @@
 /* In the progress thread (composite_hooks.c). */
 void MPIDI_COMPOSITE_wait_in_background(void);
 
+/* While the process manager spawns (composite_spawn.c): until it has answered on its socket. */
+void MPIDI_COMPOSITE_await_reply(int fd);
+
 #endif

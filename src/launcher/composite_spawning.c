@@ -1,0 +1,181 @@
+/* See composite_spawning.h. Included at the end of pmiserv_cb.c, because it ends proxies as that does. */
+
+struct composite_spawn {
+    int pgid;
+    struct HYD_proxy *parent;   /* the proxy of the process that waits for the answer */
+    int fd, pid;                /* that proxy's connection then, and its name for the process */
+    int joined;                 /* proxies of which all processes are in the first barrier of MPI_Init */
+    int failed;
+    char said[300];             /* the last line on standard error */
+    struct composite_spawn *next;
+};
+
+/* Those not answered yet, and those that failed. */
+static struct composite_spawn *composite_spawns;
+
+static struct composite_spawn **composite_find_spawn(int pgid)
+{
+    struct composite_spawn **place = &composite_spawns;
+
+    while (*place && (*place)->pgid != pgid)
+        place = &(*place)->next;
+    return place;
+}
+
+HYD_status composite_spawn_begun(int fd, int pid, struct HYD_pg *pg)
+{
+    HYD_status status = HYD_SUCCESS;
+    struct composite_spawn *spawn;
+
+    HYDU_MALLOC_OR_JUMP(spawn, struct composite_spawn *, sizeof *spawn, status);
+    memset(spawn, 0, sizeof *spawn);
+    spawn->pgid = pg->pgid;
+    spawn->parent = HYD_pmcd_pmi_find_proxy(fd);
+    spawn->fd = fd;
+    spawn->pid = pid;
+    spawn->next = composite_spawns;
+    composite_spawns = spawn;
+
+  fn_exit:
+    return status;
+  fn_fail:
+    goto fn_exit;
+}
+
+/* A parent that is gone needs no answer. */
+static void composite_answer(const struct composite_spawn *spawn, const char *answer)
+{
+    struct HYD_pmcd_hdr hdr;
+    int sent, closed;
+
+    if (spawn->parent == NULL || spawn->parent->control_fd != spawn->fd)
+        return;
+    HYD_pmcd_init_header(&hdr);
+    hdr.cmd = PMI_RESPONSE;
+    hdr.pid = spawn->pid;
+    hdr.pmi_version = 1;
+    hdr.buflen = strlen(answer);
+    if (HYDU_sock_write(spawn->fd, &hdr, sizeof hdr, &sent, &closed, HYDU_SOCK_COMM_MSGWAIT) == HYD_SUCCESS && !closed)
+        HYDU_sock_write(spawn->fd, answer, hdr.buflen, &sent, &closed, HYDU_SOCK_COMM_MSGWAIT);
+}
+
+void composite_spawn_command(int pgid, int pmi_version, const char *command)
+{
+    struct composite_spawn **place = composite_find_spawn(pgid), *spawn = *place;
+    struct HYD_pg *pg = &HYD_server_info.pg_list;
+
+    if (spawn == NULL || spawn->failed)
+        return;
+    while (pg->pgid != pgid)
+        pg = pg->next;
+    /* Before the first barrier a process only puts what it has to tell; what else is asked for comes after it. */
+    if (pmi_version == 1 && strncmp(command, "cmd=put", strlen("cmd=put")) == 0)
+        return;
+    if (pmi_version == 1 && strncmp(command, "cmd=barrier_in", strlen("cmd=barrier_in")) == 0 && ++spawn->joined < pg->proxy_count)
+        return;
+    composite_answer(spawn, "cmd=spawn_result rc=0\n");
+    *place = spawn->next;
+    MPL_free(spawn);
+}
+
+void composite_spawn_said(int pgid, const char *text, int length)
+{
+    struct composite_spawn *spawn = *composite_find_spawn(pgid);
+    const char *prefix;
+    int start;
+
+    if (spawn == NULL || spawn->failed)
+        return;
+    while (length > 0 && text[length - 1] == '\n')
+        length--;
+    for (start = length; start > 0 && text[start - 1] != '\n';)
+        start--;
+    if (start < length)
+        MPL_snprintf(spawn->said, sizeof spawn->said, "%.*s", length - start, text + start);
+    /* Hydra's own words, said for a process that could not be started, begin with a place in its source. */
+    prefix = spawn->said[0] == '[' ? strstr(spawn->said, "): ") : NULL;
+    if (prefix)
+        memmove(spawn->said, prefix + 3, strlen(prefix + 3) + 1);
+}
+
+/* Tells the parent, once, and ends what there is of the group. PMI's values have no blanks: they go as \x1f. */
+static void composite_fail_spawn(struct composite_spawn *spawn, struct HYD_proxy *from, const char *sentence)
+{
+    char answer[900];
+    struct HYD_proxy *proxy;
+
+    if (spawn->failed)
+        return;
+    spawn->failed = 1;
+    MPL_snprintf(answer, sizeof answer - 1, "cmd=spawn_result rc=-1 msg=%s%s%s", sentence, spawn->said[0] ? "; it said: " : "",
+                 spawn->said);
+    for (char *c = strstr(answer, "msg="); *c; c++)
+        if (*c == ' ' || *c == '\n')
+            *c = '\x1f';
+    strcat(answer, "\n");
+    composite_answer(spawn, answer);
+    for (proxy = from->pg->proxy_list; proxy; proxy = proxy->next)
+        if (proxy != from && proxy->control_fd != HYD_FD_UNSET && proxy->control_fd != HYD_FD_CLOSED)
+            HYD_pmcd_pmiserv_send_signal(proxy, SIGKILL);
+}
+
+void composite_spawn_connected(struct HYD_proxy *proxy)
+{
+    struct composite_spawn *spawn = *composite_find_spawn(proxy->pg->pgid);
+
+    if (spawn && spawn->failed)
+        HYD_pmcd_pmiserv_send_signal(proxy, SIGKILL);
+}
+
+int composite_spawn_ended(struct HYD_proxy *proxy)
+{
+    struct composite_spawn *spawn = *composite_find_spawn(proxy->pg->pgid);
+    struct HYD_exec *exec = proxy->exec_list;
+    char how[64] = "ended", sentence[400];
+    int culprit = 0, before = 0;
+
+    if (spawn == NULL)
+        return 0;
+    /* The proxy kills the others when one has ended. */
+    for (int i = proxy->proxy_process_count - 1; i >= 0; i--)
+        if (proxy->exit_status[i] && !(WIFSIGNALED(proxy->exit_status[i]) && WTERMSIG(proxy->exit_status[i]) == SIGKILL))
+            culprit = i;
+    if (WIFSIGNALED(proxy->exit_status[culprit]))
+        MPL_snprintf(how, sizeof how, "was ended by signal %d", WTERMSIG(proxy->exit_status[culprit]));
+    else if (proxy->exit_status[culprit])
+        MPL_snprintf(how, sizeof how, "ended with status %d", WEXITSTATUS(proxy->exit_status[culprit]));
+    while (exec && (before += exec->proc_count) <= culprit)
+        exec = exec->next;
+    MPL_snprintf(sentence, sizeof sentence, "%.200s on host %.100s %s before all new processes were in MPI_Init",
+                 exec ? exec->exec[0] : "a process", proxy->node->hostname, how);
+    composite_fail_spawn(spawn, proxy, sentence);
+    return 1;
+}
+
+int composite_spawn_lost(struct HYD_proxy *proxy, const char *how)
+{
+    struct composite_spawn *spawn = *composite_find_spawn(proxy->pg->pgid);
+    char sentence[300];
+
+    if (spawn == NULL)
+        return 0;
+    MPL_snprintf(sentence, sizeof sentence, "Hydra's proxy on host %.100s %.150s", proxy->node->hostname, how);
+    composite_fail_spawn(spawn, proxy, sentence);
+    cleanup_proxy(proxy);
+    return 1;
+}
+
+int composite_spawn_no_proxy(struct HYD_proxy *proxy, const char *command, const char *how)
+{
+    struct composite_spawn *spawn = *composite_find_spawn(proxy->pg->pgid);
+    char sentence[500];
+
+    if (spawn == NULL)
+        return 0;
+    MPL_snprintf(sentence, sizeof sentence, "nothing can be started on host %.100s: '%.200s ...' %.150s", proxy->node->hostname,
+                 command, how);
+    composite_fail_spawn(spawn, proxy, sentence);
+    proxy->control_fd = HYD_FD_CLOSED;
+    cleanup_proxy(proxy);
+    return 1;
+}
