@@ -54,6 +54,10 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
      * coll/reduce on test/coc/figure-3); MPICH's general one does not. */
     if (getenv("MPIR_CVAR_REDUCE_DEVICE_COLLECTIVE") == NULL)
         MPIR_CVAR_REDUCE_DEVICE_COLLECTIVE = 0;
+    /* A communicator costs one allreduce while there are no more than 32 for each of these, and two from then on; half of them stay for
+     * threads that make some at the same time. */
+    if (getenv("MPIR_CVAR_CTXID_EAGER_SIZE") == NULL)
+        MPIR_CVAR_CTXID_EAGER_SIZE = MPIR_MAX_CONTEXT_MASK / 2;
     without_device = pm_open(&setup) != PM_OK || MPIDI_COMPOSITE_mcast_init() != PM_OK || MPIDI_COMPOSITE_notify_init() != PM_OK;
     MPIDI_COMPOSITE_fuzzy_init();
 
