@@ -171,6 +171,82 @@ TEST(UdpFlow, APathThatBecomesNarrowIsNoticed)
     EXPECT_FALSE(world[0].endpoint().failure());
 }
 
+// A path on which packets of the usual size vanish without a word: that is found out once.
+TEST(UdpFlow, ANarrowPathIsFoundOutByTheFirstPackets)
+{
+    for (std::size_t width : {572u, 800u, 1000u}) {
+        SCOPED_TRACE(width);
+        const std::vector<std::size_t> sizes = udp::ProtocolSettings().packet_sizes;
+        World world(45, 2);
+        world.add(ordinary(sizes)), world.add(ordinary(sizes));
+        world.network().for_all_paths([&](Path &path) { path.width = width; });
+        world.stream(0, 1, equal_stream(1000, 1000)).allow(1);
+        world.stream(1, 0, equal_stream(1000, 1000)).allow(0);
+        world[0].replies(1);
+        world[1].replies(1);
+        Time begin = world.now();
+        world.start();
+        ASSERT_TRUE(world.finish(60s)) << world.trouble().text();
+        for (unsigned i = 0; i < 2; ++i) {
+            EXPECT_LE(world[i].endpoint().counters().sent_again, 6u);
+            std::size_t found = world[i].outbox_to(1 - i)->peer()->packet_size;
+            EXPECT_LE(found, width);
+            EXPECT_GE(found + 200, std::min<std::size_t>(width, 972));
+        }
+        // Finding out takes a timeout or two; then 1000 round trips of 45 us.
+        EXPECT_LE(world.now() - begin, 200ms);
+    }
+}
+
+// In mid-run, with packets of every size on their way, some of them small: those that are too long go in parts.
+TEST(UdpFlow, APathThatBecomesVeryNarrowIsNoticed)
+{
+    for (udp::Recovery recovery : {udp::Recovery::selective, udp::Recovery::go_back_n}) {
+        for (std::size_t size : {1000u, 30'000u, 400'000u}) {
+            SCOPED_TRACE(size);
+            Habits habits = ordinary(udp::ProtocolSettings().packet_sizes);
+            habits.settings.recovery = recovery;
+            World world(46, 2);
+            world.add(habits), world.add(habits);
+            Time narrow_at = world.now() + 1ms;
+            world.network().for_all_paths([&](Path &path) {
+                path.narrow_at = narrow_at;
+                path.narrow_width = 572;
+            });
+            test::Random random(47);
+            world.stream(0, 1, equal_stream(20'000'000 / size, size));
+            world.stream(1, 0, random_stream(random, 1000, 1000, 2000));
+            world.start();
+            world.run_until([&] { return world.now() >= narrow_at; }, 1s);
+            ASSERT_FALSE(world.all_done()) << "this test tests something";
+            ASSERT_TRUE(world.finish(30s)) << world.trouble().text();
+            EXPECT_EQ(world[0].outbox_to(1)->peer()->packet_size, 548u);
+            // 20 MB in packets of 548 bytes, with headers, are 22 ms of this network's time; losses cost a part of it.
+            EXPECT_LE(world.now() - narrow_at, 1s);
+        }
+    }
+}
+
+// And when the path is wide again, that is found out, too.
+TEST(UdpFlow, APathThatWasNarrowForAWhileIsUsedAgain)
+{
+    const std::vector<std::size_t> sizes = udp::ProtocolSettings().packet_sizes;
+    World world(48, 2);
+    world.add(ordinary(sizes)), world.add(ordinary(sizes));
+    world.network().for_all_paths([&](Path &path) { path.width = 572; });
+    Outbox &outbox = world.stream(0, 1, equal_stream(1000, 10'000));
+    outbox.allow(500);
+    world.start();
+    world.run_for(61s);
+    EXPECT_EQ(outbox.sent(), 500u);
+    EXPECT_EQ(outbox.peer()->packet_size, 548u);
+    world.network().for_all_paths([&](Path &path) { path.width = 8972; });
+    outbox.allow(1000);
+    world[0].wake_at(world.now());
+    ASSERT_TRUE(world.finish(1s)) << world.trouble().text();
+    EXPECT_EQ(outbox.peer()->packet_size, 8972u);
+}
+
 // Nobody answers while the receiver computes. That says nothing about the path.
 TEST(UdpFlow, PacketsAreLongAgainAfterTheReceiverHasComputed)
 {

@@ -172,7 +172,7 @@ class Network {
             else if (train_lost)
                 ++counters_.lost;
             else
-                send(from, to, std::move(packet), transmission.may_fragment, damage_is_seen);
+                send(from, to, std::move(packet), damage_is_seen);
         }
     }
 
@@ -188,23 +188,23 @@ class Network {
         if (!tracing_)
             return;
         static constexpr const char *kinds[] = {"?",          "hello",       "welcome", "data", "ack",
-                                                "size_probe", "size_answer", "alive",   "bye"};
+                                                "size_probe", "size_answer", "alive",   "bye",         "part"};
         udp::Header header;
         std::memcpy(&header, packet.bytes.data(), std::min(sizeof header, packet.bytes.size()));
         std::printf("%12.6f ms %-9s %u -> %s %s%s %zu bytes, sequence %u, acknowledged %u, window %u, fragment %u, offset %llu\n",
                     static_cast<double>(agenda_.now().count()) / 1e6, what, from, packet.to.ip_text().c_str(),
-                    kinds[header.kind() <= udp::Kind::bye ? static_cast<int>(header.kind()) : 0], header.wants_answer() ? "!" : "",
+                    kinds[header.kind() <= udp::Kind::part ? static_cast<int>(header.kind()) : 0], header.wants_answer() ? "!" : "",
                     packet.bytes.size(), header.sequence, header.acknowledged, header.window, header.fragment,
                     static_cast<unsigned long long>(header.offset));
     }
 
     bool happens(unsigned parts) { return parts != 0 && random_.below(per) < parts; }
 
-    void send(unsigned from, unsigned to, Packet packet, bool may_fragment, bool damage_is_seen)
+    void send(unsigned from, unsigned to, Packet packet, bool damage_is_seen)
     {
         Path &path = this->path(from, to);
         Time now = agenda_.now();
-        if (packet.bytes.size() > path.width_at(now) && !may_fragment) {
+        if (packet.bytes.size() > path.width_at(now)) {
             ++counters_.too_wide;
             trace("too wide", from, packet);
             return;

@@ -62,7 +62,7 @@ class Scenario {
         unsigned duplication = random_.one_in(3) ? static_cast<unsigned>(random_.below(1000)) : 0;
         unsigned damage = random_.one_in(3) ? static_cast<unsigned>(random_.below(500)) : 0;
         bool whole_trains = random_.one_in(4);
-        static constexpr std::size_t widths[] = {1200, 1452, 1472, 8972, 65'507};
+        static constexpr std::size_t widths[] = {572, 1200, 1452, 1472, 8972, 65'507};
         std::size_t width = widths[random_.below(std::size(widths))];
         blackout_ = random_.one_in(12);
         narrows_ = !blackout_ && random_.one_in(16);
@@ -78,7 +78,7 @@ class Scenario {
             path.width = width;
             if (narrows_) {
                 path.narrow_at = world_.now() + Time(random_.below(20'000'000));
-                path.narrow_width = 1200;
+                path.narrow_width = random_.one_in(2) ? 1200 : 572;
             }
         });
         if (blackout_) {
@@ -110,13 +110,14 @@ class Scenario {
             settings.first_sequence = random_.one_in(4) ? static_cast<std::uint32_t>(random_.next())
                                                         : 0xffff'ffffu - static_cast<std::uint32_t>(random_.below(200));
         static const std::vector<std::size_t> sizes[] = {
-            {1200, 1452, 1472, 8952, 8972, 65000}, {1200}, {1200, 1472, 8972}, {1100, 65000}, {1452, 8952}};
+            udp::ProtocolSettings().packet_sizes, {548, 1200, 8972}, {1200, 1472, 8972}, {1100, 65000}, {1452, 8952}};
         settings.packet_sizes = sizes[random_.below(std::size(sizes))];
-        if (settings.packet_sizes.front() > 1200)  // a path is never narrower than the smallest packet
-            world_.network().for_all_paths([&](Path &path) {
-                path.width = std::max<std::size_t>(path.width, 1472);
-                path.narrow_width = 1472;
-            });
+        // A path is never narrower than the smallest packet.
+        std::size_t smallest = settings.packet_sizes.front();
+        world_.network().for_all_paths([&](Path &path) {
+            path.width = std::max(path.width, smallest);
+            path.narrow_width = std::max(path.narrow_width, smallest);
+        });
         udp::GuardKind guard = random_.one_in(3) ? udp::GuardKind::mac : udp::GuardKind::token;
         bool mixed = random_.one_in(6);
         for (unsigned i = 0; i < count_; ++i) {

@@ -17,7 +17,7 @@ using test::WirePacket;
 
 std::string kinds(const std::vector<WirePacket> &packets)
 {
-    static constexpr const char *names[] = {"?", "hello", "welcome", "data", "ack", "size_probe", "size_answer", "alive", "bye"};
+    static constexpr const char *names[] = {"?", "hello", "welcome", "data", "ack", "size_probe", "size_answer", "alive", "bye", "part"};
     std::string text;
     for (const WirePacket &packet : packets)
         text += (text.empty() ? "" : " ") + std::string(names[static_cast<int>(packet.kind())]);
@@ -322,10 +322,10 @@ TEST(UdpEndpoint, ProbesForLongerPacketsWhenThereIsSomethingLongToSend)
     EXPECT_EQ(pair.send(0, 5000), Status::ok);
     auto packets = pair.sent_by(0);
     ASSERT_EQ(kinds(packets), "size_probe size_probe data data data data data");
-    EXPECT_EQ(packets[0].bytes.size(), 1472u);
-    EXPECT_EQ(packets[1].bytes.size(), 8972u);
+    EXPECT_EQ(packets[0].bytes.size(), 8972u);
+    EXPECT_EQ(packets[1].bytes.size(), 1472u);
     // The longer one does not get through.
-    pair.deliver(1, packets[0]);
+    pair.deliver(1, packets[1]);
     auto answer = pair.sent_by(1);
     ASSERT_EQ(kinds(answer), "size_answer");
     pair.deliver(0, answer[0]);
@@ -335,6 +335,40 @@ TEST(UdpEndpoint, ProbesForLongerPacketsWhenThereIsSomethingLongToSend)
     for (const WirePacket &packet : pair.sent_by(0))
         longest = std::max(longest, packet.bytes.size());
     EXPECT_EQ(longest, 1472u);
+}
+
+// The host or a router says how wide the path is: what was on its way goes at once, in parts, and new packets fit.
+TEST(UdpEndpoint, APacketThatIsTooLongForThePathGoesInParts)
+{
+    for (GuardKind guard : {GuardKind::token, GuardKind::mac}) {
+        ProtocolSettings settings = UdpPair::plain();
+        settings.packet_sizes = {548, 1200};
+        settings.guard = guard;
+        UdpPair pair(settings);
+        ASSERT_TRUE(pair.open());
+        EXPECT_EQ(pair.send(0, 1100), Status::ok);
+        ASSERT_EQ(kinds(pair.sent_by(0)), "data");
+        pair[0].on_too_wide(pair.peer(0)->address, 572, pair.now());
+        EXPECT_EQ(pair.peer(0)->packet_size, 572u);
+        auto parts = pair.sent_by(0);
+        ASSERT_EQ(kinds(parts), "part part part");
+        for (const WirePacket &part : parts)
+            EXPECT_LE(part.bytes.size(), 572u);
+        // In whatever order, and one of them twice.
+        for (std::size_t i : {2u, 0u, 2u, 1u})
+            pair.deliver(1, parts[i]);
+        EXPECT_EQ(pair.delivered(1).messages.size(), 1u);
+        EXPECT_EQ(pair[1].counters().malformed + pair[1].counters().alien, 0u);
+        // Parts of a packet that is there, and parts without sense, do nothing.
+        pair.deliver(1, parts[1]);
+        EXPECT_EQ(pair.delivered(1).messages.size(), 1u);
+        EXPECT_EQ(pair.send(0, 1100), Status::ok);
+        std::size_t longest = 0;
+        for (const WirePacket &packet : pair.sent_by(0))
+            longest = std::max(longest, packet.bytes.size());
+        EXPECT_LE(longest, 1200u);
+        EXPECT_EQ(pair[0].counters().sent_again, 1u);
+    }
 }
 
 }  // namespace

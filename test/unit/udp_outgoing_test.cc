@@ -39,7 +39,7 @@ class UdpOutgoing : public testing::Test {
     std::string sent()
     {
         std::string text;
-        while (outgoing_.take_train(now_, [&](Flight &flight) {
+        while (outgoing_.take_train(now_, packet_size, [&](Flight &flight) {
             text += (text.empty() ? "" : " ") + std::to_string(flight.header().sequence - static_cast<std::uint32_t>(first));
             last_sent_ = flight.header();
         }) > 0) {
@@ -92,7 +92,7 @@ TEST_F(UdpOutgoing, CutsAMessageIntoPackets)
     EXPECT_EQ(send(3 * room, 100), Status::ok);
     std::vector<std::byte> whole;
     std::vector<Header> headers;
-    outgoing_.take_train(now_, [&](Flight &flight) {
+    outgoing_.take_train(now_, packet_size, [&](Flight &flight) {
         headers.push_back(flight.header());
         whole.insert(whole.end(), flight.body, flight.body + flight.body_size);
         EXPECT_LE(flight.size(), packet_size);
@@ -117,7 +117,7 @@ TEST_F(UdpOutgoing, ATrainHasPacketsOfOneSizeButForTheLast)
     std::vector<std::string> trains;
     while (true) {
         std::string train;
-        outgoing_.take_train(now_, [&](Flight &flight) { train += std::to_string(flight.body_size) + " "; });
+        outgoing_.take_train(now_, packet_size, [&](Flight &flight) { train += std::to_string(flight.body_size) + " "; });
         if (train.empty())
             break;
         trains.push_back(train);
@@ -306,7 +306,7 @@ TEST_F(UdpOutgoing, ALargePayloadStaysTheSendersUntilNearlyAllOfItHasArrived)
     std::size_t checked = 0;
     wait(30ms);
     for (std::uint64_t number = arrived; outgoing_.outstanding() > 0; ++number) {
-        outgoing_.take_train(now_, [&](Flight &flight) {
+        outgoing_.take_train(now_, packet_size, [&](Flight &flight) {
             EXPECT_EQ(test::first_difference(2, flight.header().offset, flight.body, flight.body_size), test::no_difference);
             ++checked;
         });
@@ -347,7 +347,7 @@ TEST_F(UdpOutgoing, PacksWhatIsNotContiguous)
     std::uint64_t number = 0;
     std::size_t bytes = 0;
     while (outgoing_.accept(message, &progress, packet_size) == Status::again) {
-        outgoing_.take_train(now_, [&](Flight &flight) {
+        outgoing_.take_train(now_, packet_size, [&](Flight &flight) {
             std::size_t offset = flight.header().fragment == 0 ? 0 : flight.header().offset;
             EXPECT_EQ(test::first_difference(9, offset, flight.body, flight.body_size), test::no_difference);
             bytes += flight.body_size;

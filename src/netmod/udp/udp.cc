@@ -143,7 +143,7 @@ bool Udp::try_send_whole(Peer *peer, const Message &message)
         note_deadline();
         return true;
     }
-    if (peer->state != PairState::open || (peer->outgoing != nullptr && !peer->outgoing->has_room(message.header_size + message.payload.size)))
+    if (peer->state != PairState::open || (peer->outgoing != nullptr && !peer->outgoing->has_room(message.header_size + message.payload.size, peer->packet_size)))
         return false;
     SendProgress progress;
     Time time = now();
@@ -185,7 +185,7 @@ unsigned Udp::receive(bool park)
             return endpoint_->on_malformed();
         if (header.fragment != 0 && header.kind() == Kind::data)
             socket_->expect_trains();
-        if (!park || header.kind() != Kind::data)
+        if (!park || (header.kind() != Kind::data && header.kind() != Kind::part))
             return endpoint_->on_datagram({header, body}, from, time);
         if (parked_bytes_ + body.size() > park_limit_)
             return;  // it will be sent again
@@ -193,7 +193,8 @@ unsigned Udp::receive(bool park)
         parked_.push_back({header, {body.begin(), body.end()}, from});
     };
     auto on_refused = [&](const Address &to) { endpoint_->on_refused(to, now()); };
-    unsigned count = socket_->receive(park ? Endpoint::Expected{} : endpoint_->expected(), on_datagram, on_refused);
+    auto on_too_wide = [&](const Address &to, std::size_t width) { endpoint_->on_too_wide(to, width, now()); };
+    unsigned count = socket_->receive(park ? Endpoint::Expected{} : endpoint_->expected(), on_datagram, on_refused, on_too_wide);
     receive_time_ = time;
     return count;
 }

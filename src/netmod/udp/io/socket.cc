@@ -230,10 +230,12 @@ bool Socket::send_pieces(const iovec *pieces, std::size_t count, const Address &
             keep(pieces, count, to, segment, 0);
             return false;
         }
-        if (train && (errno == EIO || errno == EINVAL || errno == EOPNOTSUPP)) {
-            // This way out of the host cannot cut trains.
-            segments_ = false;
-            return send_one_by_one(pieces, count, to, segment);
+        if (train && (errno == EIO || errno == EINVAL || errno == EOPNOTSUPP || errno == EMSGSIZE)) {
+            // This way out of the host cannot cut trains, or it is narrower than their packets: one by one tells.
+            too_wide_ = false;
+            bool sent = send_one_by_one(pieces, count, to, segment);
+            segments_ = too_wide_;
+            return sent;
         }
         if (errno != EINTR)
             note_error(errno);
@@ -248,6 +250,7 @@ void Socket::note_error(int error)
 {
     if (error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH || error == EMSGSIZE)
         error_pending_ = true;
+    too_wide_ |= error == EMSGSIZE;
 }
 
 bool Socket::send_one_by_one(const iovec *pieces, std::size_t count, const Address &to, std::size_t segment)
@@ -459,7 +462,7 @@ bool Socket::readable() const
     return poll(&entry, 1, 0) > 0;
 }
 
-bool Socket::next_refused(Address *to)
+bool Socket::next_trouble(Trouble *trouble)
 {
     while (true) {
         msghdr message{};
@@ -477,8 +480,11 @@ bool Socket::next_refused(Address *to)
             sock_extended_err what{};
             if (error)
                 std::memcpy(&what, CMSG_DATA(header), sizeof what);
-            if (what.ee_errno == ECONNREFUSED) {
-                *to = our_address(name);
+            Address to = our_address(name);
+            std::size_t around = to.is_v4() ? 28 : 48;  // what IP and UDP add
+            bool too_wide = what.ee_errno == EMSGSIZE && what.ee_info > around;
+            if (too_wide || what.ee_errno == ECONNREFUSED) {
+                *trouble = {to, too_wide ? what.ee_info - around : 0};
                 return true;
             }
         }

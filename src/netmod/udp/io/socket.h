@@ -48,10 +48,10 @@ class Socket {
     bool flush();
     bool stalled() const { return !kept_.empty(); }
 
-    // Calls on_datagram(header, size, body, from) for what is there, and on_refused(to). What is expected is received where it
-    // belongs. A datagram may be too short for a header. Number of datagrams.
-    template <class OnDatagram, class OnRefused>
-    unsigned receive(const Endpoint::Expected &expected, OnDatagram on_datagram, OnRefused on_refused);
+    // Calls on_datagram(header, size, body, from) for what is there, on_refused(to) and on_too_wide(to, width). What is expected
+    // is received where it belongs. A datagram may be too short for a header. Number of datagrams.
+    template <class OnDatagram, class OnRefused, class OnTooWide>
+    unsigned receive(const Endpoint::Expected &expected, OnDatagram on_datagram, OnRefused on_refused, OnTooWide on_too_wide);
     // True when there is something to receive.
     bool readable() const;
 
@@ -76,7 +76,12 @@ class Socket {
     bool receive_single();
     // Number of datagrams that came as expected, into their place; what came otherwise is in the first buffer, one arrival.
     unsigned receive_expected(const Endpoint::Expected &expected);
-    bool next_refused(Address *to);
+    // What became of an earlier packet: refused, or, with a width, too long for the path.
+    struct Trouble {
+        Address to;
+        std::size_t width = 0;
+    };
+    bool next_trouble(Trouble *trouble);
     void note_error(int error);
     sockaddr_storage kernel_address(const Address &address, socklen_t *size) const;
     static Address our_address(const sockaddr_storage &address);
@@ -91,6 +96,7 @@ class Socket {
     bool may_be_joined_ = false;  // something joined may still be there
     unsigned empty_looks_ = 0;
     bool error_pending_ = false;
+    bool too_wide_ = false;  // the kernel has refused a datagram for its size
 
     std::vector<std::byte> kept_;  // what did not fit into the send buffer
     Address kept_to_;
@@ -103,8 +109,8 @@ class Socket {
     unsigned successes_ = 0;  // looks in a row that brought something
 };
 
-template <class OnDatagram, class OnRefused>
-unsigned Socket::receive(const Endpoint::Expected &expected, OnDatagram on_datagram, OnRefused on_refused)
+template <class OnDatagram, class OnRefused, class OnTooWide>
+unsigned Socket::receive(const Endpoint::Expected &expected, OnDatagram on_datagram, OnRefused on_refused, OnTooWide on_too_wide)
 {
     unsigned count = 0;
     if (expected.place.size() >= 2 * expected.body_size && expected.body_size >= 512) {
@@ -132,9 +138,8 @@ unsigned Socket::receive(const Endpoint::Expected &expected, OnDatagram on_datag
     }
     if (error_pending_) {
         error_pending_ = false;
-        Address to;
-        while (next_refused(&to))
-            on_refused(to);
+        for (Trouble trouble; next_trouble(&trouble);)
+            trouble.width > 0 ? on_too_wide(trouble.to, trouble.width) : on_refused(trouble.to);
     }
     return count;
 }

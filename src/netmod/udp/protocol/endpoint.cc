@@ -17,7 +17,8 @@ constexpr Time size_round_length = 20ms;
 constexpr unsigned refusals_believed = 3;
 constexpr unsigned asks_before_host = 6;    // of twelve in which a peer may answer
 constexpr std::uint16_t closed_port = 9;    // of every host: discard
-constexpr unsigned unanswered_before_narrow = 4;  // then the path may have become too narrow for our packets
+constexpr Time sizes_again = 60s;
+constexpr unsigned unanswered_before_fragments = 4;  // then the path may be too narrow even for our shortest packets
 
 // A number of a pair: a place in the table, and what tells its users apart.
 constexpr unsigned place_bits = 20;
@@ -83,7 +84,7 @@ Peer *Endpoint::add(const Card &card)
     peer->token = token_of(card.key);
     peer->incarnation = ++incarnations_;
     peer->number = incarnations_ << place_bits | free_.back();
-    peer->packet_size = settings_.packet_sizes.front();
+    peer->packet_size = settings_.first_packet_size();
     peer->first_sequence = settings_.first_sequence;
     if (settings_.random_sequences) {
         std::uint64_t what[2] = {peer->name, peer->incarnation};
@@ -186,6 +187,8 @@ void Endpoint::fail(Peer *peer, Status status, const std::string &text)
     if (in_use && !failure_)
         failure_ = peer->error;
     peer->outgoing.reset();
+    peer->parting.clear();
+    peer->parted = 0;
     peer->hello_at = peer->watch_at = peer->size_probe_at = never;
     peer->owed_hellos = peer->owed_host_asks = 0;
 }
@@ -203,7 +206,9 @@ void Endpoint::begin_anew(Peer *peer)
     peer->owes_bye = peer->owes_alive = peer->asks_alive = false;
     peer->owed_size_probes = 0;
     peer->size_rounds = 0;
-    peer->packet_size = settings_.packet_sizes.front();
+    peer->packet_size = settings_.first_packet_size();
+    peer->parting.clear();
+    peer->parted = 0;
     // What we send begins anew, too: it has a new number for us, and nothing of the old one fits.
     peer->incarnation = ++incarnations_;
     peer->first_sequence += 1u << 20;
@@ -233,8 +238,12 @@ Status Endpoint::send(Peer *peer, const Message &message, SendProgress *progress
         return Status::again;
     }
     Status status = outgoing_of(peer).accept(message, progress, peer->packet_size);
-    if (message.payload.size > peer->packet_size && peer->size_rounds == 0 && peer->outgoing->unanswered() == 0)
+    if (message.payload.size > peer->packet_size && peer->outgoing->unanswered() == 0 &&
+        (peer->size_rounds == 0 || now >= peer->sizes_again_at)) {
+        peer->size_rounds = 0;
+        peer->sizes_again_at = now + sizes_again;
         on_size_timer(peer, now);
+    }
     want(peer);
     return status;
 }
@@ -335,12 +344,30 @@ void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time n
             on_ack_fields(peer, header, datagram.body, now);
             break;
         case Kind::size_probe:
+            on_ack_fields(peer, header, {}, now);
             peer->owed_size_answer = std::max(peer->owed_size_answer, static_cast<std::uint32_t>(datagram.body.size() + sizeof header));
             want(peer);
             break;
         case Kind::size_answer:
-            if (header.fragment > peer->packet_size && std::ranges::find(settings_.packet_sizes, header.fragment) != settings_.packet_sizes.end())
-                peer->packet_size = header.fragment;
+            if (std::ranges::find(settings_.packet_sizes, header.fragment) == settings_.packet_sizes.end())
+                break;
+            on_ack_fields(peer, header, {}, now);
+            // The longest probe went first, so the first answer that comes tells what arrives; unless it tells that more did.
+            if (peer->outgoing != nullptr && header.fragment < peer->outgoing->doubtful())
+                narrow(peer, header.fragment, now);
+            else if (peer->outgoing != nullptr)
+                peer->outgoing->on_size_proved(header.fragment);
+            peer->packet_size = std::max<std::size_t>(peer->packet_size, header.fragment);
+            break;
+        case Kind::part:
+            if (std::vector<std::byte> whole = incoming_of(peer).on_part(header, datagram.body); !whole.empty()) {
+                std::optional<Datagram> inner = decode(whole);
+                if (inner && inner->header.kind() == Kind::data && inner->header.to == header.to)
+                    return on_datagram(*inner, from, now);
+                ++counters_.malformed;
+            }
+            if (peer->incoming->ack_deadline() <= now)
+                want(peer);
             break;
         case Kind::alive:
             on_ack_fields(peer, header, {}, now);
@@ -440,8 +467,52 @@ void Endpoint::on_ack_fields(Peer *peer, const Header &header, std::span<const s
     if (!outgoing.on_acknowledged(widen(outgoing.base(), header.acknowledged), bitmap,
                                   Time(header.ack_delay * ack_delay_unit), now))
         ++counters_.malformed;
+    look_at_doubt(peer, now);
     if (outgoing.can_send())
         want(peer);
+}
+
+// Which sizes arrive is asked when one is in doubt, the longest first, and not more often than in a round of probes.
+void Endpoint::look_at_doubt(Peer *peer, Time now)
+{
+    std::size_t doubtful = peer->outgoing->doubtful();
+    if (doubtful == 0 || (peer->doubted_at != never && now - peer->doubted_at < size_round_length))
+        return;
+    peer->doubted_at = now;
+    // Packets of the size in doubt are on their way themselves. A peer that computes is not flooded with long ones.
+    std::size_t longest = peer->outgoing->unanswered() > unanswered_before_fragments ? settings_.first_packet_size() + 1 : doubtful;
+    for (std::size_t i = 0; i < settings_.packet_sizes.size(); ++i)
+        if (settings_.packet_sizes[i] < std::min(doubtful, longest))
+            peer->owed_size_probes |= static_cast<std::uint16_t>(1u << i);
+    want(peer);
+}
+
+void Endpoint::narrow(Peer *peer, std::size_t packet_size, Time now)
+{
+    packet_size = std::max(packet_size, settings_.packet_sizes.front());
+    if (packet_size >= peer->packet_size) {
+        // Only what was made before we knew is too long.
+        if (peer->outgoing != nullptr && peer->outgoing->doubtful() > peer->packet_size)
+            peer->outgoing->on_narrow(peer->packet_size);
+        return want(peer);
+    }
+    peer->packet_size = packet_size;
+    peer->size_rounds = 0;  // it may only have been bad luck
+    peer->sizes_again_at = now;
+    peer->parting.clear();
+    peer->parted = 0;
+    if (peer->outgoing != nullptr)
+        peer->outgoing->on_narrow(packet_size);
+    want(peer);
+    schedule(peer);
+}
+
+void Endpoint::on_too_wide(const Address &to, std::size_t width, Time now)
+{
+    for (auto &entry : table_)
+        if (Peer *peer = entry.get(); peer != nullptr && peer->state == PairState::open &&
+                                      (to.port == 0 ? peer->address.ip == to.ip : peer->address == to))
+            narrow(peer, width, now);
 }
 
 // An address that is ours as well says nothing about the other host (every docker0 has the same), unless it is ours.
@@ -544,10 +615,7 @@ void Endpoint::on_timer(Time now)
         if (peer->state == PairState::open) {
             if (peer->outgoing != nullptr) {
                 peer->outgoing->on_timer(now);
-                if (peer->outgoing->unanswered() >= unanswered_before_narrow && peer->packet_size > settings_.packet_sizes.front()) {
-                    peer->packet_size = settings_.packet_sizes.front();
-                    peer->size_rounds = 0;  // when it answers again, we try again: it may only have computed
-                }
+                look_at_doubt(peer, now);
             }
             want(peer);
         }
@@ -583,7 +651,7 @@ void Endpoint::on_size_timer(Peer *peer, Time now)
     ++peer->size_rounds;
     for (std::size_t i = 0; i < settings_.packet_sizes.size(); ++i)
         if (settings_.packet_sizes[i] > peer->packet_size)
-            peer->owed_size_probes |= static_cast<std::uint8_t>(1u << i);
+            peer->owed_size_probes |= static_cast<std::uint16_t>(1u << i);
     peer->size_probe_at = now + size_round_length;
     want(peer);
     schedule(peer);
@@ -668,7 +736,7 @@ bool Endpoint::has_more(const Peer *peer, Time now) const
 {
     return !peer->owed_welcomes.empty() || peer->owes_alive || peer->asks_alive || peer->owes_bye || peer->owed_hellos != 0 ||
            peer->owed_host_asks != 0 ||
-           peer->owed_size_probes != 0 || peer->owed_size_answer != 0 ||
+           peer->owed_size_probes != 0 || peer->owed_size_answer != 0 || peer->parted < peer->parting.size() ||
            (peer->outgoing != nullptr && peer->outgoing->can_send()) ||
            (peer->incoming != nullptr && peer->incoming->ack_deadline() <= now);
 }
@@ -771,8 +839,8 @@ bool Endpoint::transmit_control(Peer *peer, Transmission *transmission, Time now
         return one(Kind::size_answer);
     }
     if (peer->owed_size_probes != 0) {
-        unsigned which = static_cast<unsigned>(std::countr_zero(peer->owed_size_probes));
-        peer->owed_size_probes &= static_cast<std::uint8_t>(peer->owed_size_probes - 1);
+        unsigned which = static_cast<unsigned>(std::bit_width(peer->owed_size_probes) - 1);
+        peer->owed_size_probes ^= static_cast<std::uint16_t>(1u << which);
         header.fragment = static_cast<std::uint32_t>(settings_.packet_sizes[which]);
         return one(Kind::size_probe, settings_.packet_sizes[which]);
     }
@@ -813,12 +881,53 @@ bool Endpoint::transmit_data(Peer *peer, Transmission *transmission, Time now)
         return false;
     transmission->size = transmission->segment = 0;
     Outgoing &outgoing = *peer->outgoing;
-    outgoing.take_train(now, [&](Flight &flight) { add(peer, flight, transmission, now); });
+    if (peer->parted == peer->parting.size())
+        outgoing.take_train(now, peer->packet_size, [&](Flight &flight) { add(peer, flight, transmission, now); });
+    if (transmission->segment > peer->packet_size) {
+        peer->parting.clear();
+        for (const Transmission::Piece &piece : transmission->pieces)
+            peer->parting.insert(peer->parting.end(), piece.data, piece.data + piece.size);
+        peer->parted = 0;
+        peer->part_size = peer->packet_size - sizeof(Header);
+    }
+    if (peer->parted < peer->parting.size())
+        transmit_parts(peer, transmission);
     if (transmission->pieces.empty())
         return false;
     transmission->to = peer->address;
-    transmission->may_fragment = outgoing.unanswered() >= unanswered_before_narrow || transmission->segment > peer->packet_size;
+    transmission->may_fragment = outgoing.unanswered() >= unanswered_before_fragments;
     return true;
+}
+
+// A packet that was made for a wider path, or whose message has a long header, keeps its number: it goes as parts, packets by
+// themselves, which the peer puts together again.
+void Endpoint::transmit_parts(Peer *peer, Transmission *transmission)
+{
+    std::size_t size = peer->parting.size();
+    std::size_t left = (size - peer->parted + peer->part_size - 1) / peer->part_size;
+    std::size_t count = std::min({left, settings_.train_limit, 65'000 / (sizeof(Header) + peer->part_size)});
+    Header whole, header;
+    std::memcpy(&whole, peer->parting.data(), sizeof whole);
+    header.kind_and_flags = static_cast<std::uint8_t>(Kind::part);
+    header.to = peer->its_number;
+    header.sequence = whole.sequence;
+    header.window = whole.window;
+    header.offset = std::uint64_t{peer->part_size} << 32 | size;
+    transmission->pieces.clear();
+    transmission->size = 0;
+    transmission->segment = sizeof header + std::min(peer->part_size, size - peer->parted);
+    transmission->control.resize(count * sizeof header);
+    for (std::size_t i = 0; i < count; ++i) {
+        std::span body(peer->parting.data() + peer->parted, std::min(peer->part_size, size - peer->parted));
+        header.fragment = static_cast<std::uint32_t>(peer->parted / peer->part_size);
+        header.body_size = body.size() & 0xffff;
+        seal(peer, &header, body, header.sequence);
+        std::memcpy(transmission->control.data() + i * sizeof header, &header, sizeof header);
+        transmission->pieces.push_back({transmission->control.data() + i * sizeof header, sizeof header});
+        transmission->pieces.push_back({body.data(), body.size()});
+        transmission->size += sizeof header + body.size();
+        peer->parted += body.size();
+    }
 }
 
 Endpoint::Expected Endpoint::expected() const

@@ -67,7 +67,7 @@ struct Peer {
     bool owes_alive = false, asks_alive = false, owes_bye = false;
     std::uint8_t owed_hellos = 0;       // of this round
     std::uint8_t owed_host_asks = 0;    // of this round: addresses, from the last one on; an open pair has one
-    std::uint8_t owed_size_probes = 0;  // a bit for each size
+    std::uint16_t owed_size_probes = 0;  // a bit for each size
     std::uint32_t owed_size_answer = 0;
     struct Welcome {
         std::uint32_t candidate;  // what the hello said
@@ -80,6 +80,8 @@ struct Peer {
     Time asking_since{};
     Time hello_at = never;
     Time size_probe_at = never;
+    Time sizes_again_at{};      // longer packets may be tried once more
+    Time doubted_at = never;    // when we last asked which sizes arrive
     Time last_heard{};
     Time silent_since = never;  // when we began to ask
     Time watch_at = never;
@@ -87,6 +89,9 @@ struct Peer {
     std::uint32_t first_sequence = 0;
     std::unique_ptr<Outgoing> outgoing;
     std::unique_ptr<Incoming> incoming;
+    std::vector<std::byte> parting;  // a packet that is longer than the path is wide
+    std::size_t parted = 0;          // so much of it has been sent; all: it is only kept for who sends it
+    std::size_t part_size = 0;
     Error error;
 };
 
@@ -100,7 +105,7 @@ struct Transmission {
     std::vector<Piece> pieces;
     std::size_t segment = 0;
     std::size_t size = 0;
-    bool may_fragment = false;  // the path seems to have become narrower
+    bool may_fragment = false;  // the path seems to be narrower than our shortest packets
     std::vector<std::byte> control;
 };
 
@@ -142,6 +147,8 @@ class Endpoint {
     void on_malformed() { ++counters_.datagrams_received, ++counters_.malformed; }
     // Nobody listens at an address to which something was sent.
     void on_refused(const Address &to, Time now);
+    // Longer datagrams than this do not get there, says the host or a router. Port 0: for all of the address.
+    void on_too_wide(const Address &to, std::size_t width, Time now);
 
     Time next_deadline() const { return timers_.empty() ? never : timers_.begin()->first; }
     void on_timer(Time now);
@@ -199,6 +206,8 @@ class Endpoint {
     void schedule(Peer *peer);
     void on_hello_timer(Peer *peer, Time now);
     void on_size_timer(Peer *peer, Time now);
+    void look_at_doubt(Peer *peer, Time now);
+    void narrow(Peer *peer, std::size_t packet_size, Time now);
     void on_watch_timer(Peer *peer, Time now);
     void want(Peer *peer);
 
@@ -207,6 +216,7 @@ class Endpoint {
     bool transmit_host_ask(Peer *peer, Transmission *transmission);
     bool transmit_control(Peer *peer, Transmission *transmission, Time now);
     void add(Peer *peer, Flight &flight, Transmission *transmission, Time now);
+    void transmit_parts(Peer *peer, Transmission *transmission);
     bool transmit_data(Peer *peer, Transmission *transmission, Time now);
     // One datagram in transmission->control: a header, then `body` of the caller there, then zeros up to `size`.
     void transmit_one(Peer *peer, Transmission *transmission, Kind kind, Header header, const Address &to, std::size_t size = 0);

@@ -42,6 +42,52 @@ Incoming::Verdict Incoming::on_data(const Header &header, std::span<std::byte> b
     return Verdict::taken;
 }
 
+std::vector<std::byte> Incoming::on_part(const Header &header, std::span<const std::byte> body)
+{
+    std::uint64_t sequence = widen(expected_, header.sequence);
+    std::size_t size = header.offset & 0xffff'ffff, part_size = header.offset >> 32;
+    std::size_t begin = header.fragment * part_size;
+    if (part_size < sizeof(Header) || size < sizeof(Header) || size > 65'507 || header.fragment > size / part_size || begin >= size ||
+        body.size() != std::min(part_size, size - begin))
+        return {};
+    auto forget = [this](auto place) {
+        wholes_bytes_ -= place->second.bytes.size();
+        return wholes_.erase(place);
+    };
+    while (!wholes_.empty() && static_cast<std::int64_t>(wholes_.begin()->first - expected_) < 0)
+        forget(wholes_.begin());
+    if (static_cast<std::int64_t>(sequence - expected_) < 0 || sequence - expected_ >= early_packets) {
+        ack_deadline_ = Time::zero();  // as for one that came twice: the sender should know
+        return {};
+    }
+    auto found = wholes_.find(sequence);
+    if (found != wholes_.end() && (found->second.bytes.size() != size || found->second.part_size != part_size)) {
+        forget(found);  // it is sent again, cut in another way
+        found = wholes_.end();
+    }
+    if (found == wholes_.end()) {
+        if (wholes_bytes_ + size > settings_.receive_buffer && !wholes_.empty())
+            forget(std::prev(wholes_.end()));  // the first ones are needed first
+        if (wholes_bytes_ + size > settings_.receive_buffer && !wholes_.empty())
+            return {};
+        std::size_t parts = (size + part_size - 1) / part_size;
+        found = wholes_.emplace(sequence, Whole{part_size, parts, std::vector<bool>(parts), std::vector<std::byte>(size)}).first;
+        wholes_bytes_ += size;
+    }
+    Whole &whole = found->second;
+    if (!whole.there[header.fragment]) {
+        whole.there[header.fragment] = true;
+        --whole.missing;
+        std::memcpy(whole.bytes.data() + begin, body.data(), body.size());
+    }
+    if (whole.missing > 0)
+        return {};
+    std::vector<std::byte> bytes = std::move(whole.bytes);
+    wholes_bytes_ -= size;
+    wholes_.erase(found);
+    return bytes;
+}
+
 Incoming::Verdict Incoming::keep_early(std::uint64_t sequence, const Header &header, std::span<std::byte> body)
 {
     if (early_.contains(sequence))

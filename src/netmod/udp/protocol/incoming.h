@@ -33,6 +33,10 @@ class Incoming {
     // The callbacks of the Sink are called from here, and may send.
     Verdict on_data(const Header &header, std::span<std::byte> body, std::size_t window, Time now);
 
+    // A part of a packet: the packet, when this was the last one that was missing; otherwise nothing. What makes no sense, or does
+    // not fit, is dropped.
+    std::vector<std::byte> on_part(const Header &header, std::span<const std::byte> body);
+
     std::uint64_t expected() const { return expected_; }
     // Where fragments of the message that is arriving belong, from the next one on, and the sequence, fragment and offset that
     // one will have. Its size, if it is as long as the last one; 0 when there is no such place.
@@ -57,6 +61,13 @@ class Incoming {
         Header header;
         std::unique_ptr<std::byte[]> bytes;  // none: they are where they belong
         std::size_t size;
+    };
+    // A packet that comes in parts.
+    struct Whole {
+        std::size_t part_size = 0;
+        std::size_t missing = 0;  // parts
+        std::vector<bool> there;
+        std::vector<std::byte> bytes;
     };
     // The message that is arriving.
     struct Assembly {
@@ -83,6 +94,8 @@ class Incoming {
     std::uint64_t expected_;
     std::map<std::uint64_t, Early> early_;
     std::size_t early_bytes_ = 0;  // in memory of ours
+    std::map<std::uint64_t, Whole> wholes_;
+    std::size_t wholes_bytes_ = 0;
     Assembly assembly_;
 
     Time ack_deadline_ = never;

@@ -13,6 +13,7 @@ constexpr std::uint64_t reordering_packets = 3;
 constexpr Time answer_patience = 1ms;  // acknowledgements are held back for less than this
 constexpr Time longest_timeout = 1s;
 constexpr unsigned silent_timeouts = 3;
+constexpr unsigned losses_before_doubt = 2;  // of a packet of a size of which others have arrived
 
 }  // namespace
 
@@ -37,9 +38,10 @@ std::unique_ptr<std::byte[]> Outgoing::block(std::size_t size)
 
 void Outgoing::make_fragment(const Message &message, SendProgress *progress, std::size_t packet_size)
 {
-    std::size_t room = packet_size - sizeof(Header);
     const Payload &payload = message.payload;
     std::size_t header_size = progress->started ? 0 : message.header_size;
+    // The message's header is never cut; a packet that it makes too long goes in parts.
+    std::size_t room = std::max(packet_size - sizeof(Header), header_size);
     std::size_t piece = std::min(room - header_size, payload.size - progress->sent);
     bool copy = header_size != 0 || payload.pack != nullptr || payload.size <= whole_copy_limit;
     Flight &flight = flights_.emplace_back();
@@ -85,7 +87,7 @@ Flight *Outgoing::send_at_once(const Message &message, std::size_t packet_size, 
     SendProgress progress;
     make_fragment(message, &progress, packet_size);
     waiting_ = 0;
-    leave(flights_.back(), now);
+    leave(flights_.back(), packet_size, now);
     return &flights_.back();
 }
 
@@ -142,6 +144,7 @@ void Outgoing::arrive(Flight &flight)
     if (flight.own != nullptr && flight.size() <= spare_size && spare_.size() < spare_limit)
         spare_.push_back(std::move(flight.own));
     flight.own.reset();
+    on_size_proved(flight.longest);
     if (flight.order > newest_order_) {
         newest_order_ = flight.order;
         newest_sent_ = flight.sent;
@@ -153,8 +156,24 @@ void Outgoing::lose(Flight &flight, bool congestion)
     flight.state = Flight::State::lost;
     ++lost_;
     cost_on_its_way_ -= cost_of(flight.size());
+    if (++flight.losses >= (flight.longest > proved_ ? 1 : losses_before_doubt) && flight.longest > settings_.packet_sizes.front()) {
+        flight.losses = 0;
+        doubtful_ = doubtful_ == 0 ? flight.longest : std::min(doubtful_, flight.longest);
+    }
     if (congestion)
         congestion_.on_lost(flight.order, next_order_, packet_cost());
+}
+
+void Outgoing::on_narrow(std::size_t packet_size)
+{
+    doubtful_ = 0;
+    proved_ = std::min(proved_, packet_size);
+    for (std::size_t i = 0; i < flights_.size(); ++i) {
+        Flight &flight = flights_[i];
+        flight.losses = 0;
+        if (flight.state == Flight::State::on_its_way && flight.longest > packet_size)
+            lose(flight, false);
+    }
 }
 
 bool Outgoing::on_acknowledged(std::uint64_t acknowledged, std::span<const std::byte> bitmap, Time held_back, Time now)
@@ -197,7 +216,7 @@ bool Outgoing::on_acknowledged(std::uint64_t acknowledged, std::span<const std::
         ++base_;
     }
     if (flights_.empty())
-        unasked_cost_ = 0;
+        unasked_cost_ = doubtful_ = 0;
     backoff_ = 0;
     probes_ = 0;
     timer_start_ = now;

@@ -9,6 +9,9 @@
 //   arrived     acknowledged, but not all packets before it
 // A packet on its way becomes lost when one that was sent well after it has arrived (by number or by time, whichever
 // order packets were sent in), or, the oldest one, when the timer ends without an answer; its time doubles each time.
+//
+// A packet keeps its number and its bytes whatever becomes of the path. When that turns out narrower than it is long, it goes in
+// parts. A size is in doubt when a packet of it was lost twice, the first ones of their size once, and no other one has arrived since.
 #pragma once
 
 #include <cstddef>
@@ -34,12 +37,14 @@ struct Flight {
 
     State state = State::waiting;
     bool sent_again = false;
+    std::uint8_t losses = 0;
     std::unique_ptr<std::byte[]> own;  // header and body in one block; none when the body is in the sender's memory
     Header header_alone;               // then
     const std::byte *body = nullptr;
     std::size_t body_size = 0;
     Time sent{};
     std::uint64_t order = 0;
+    std::size_t longest = 0;  // datagram it was last sent in: itself, or a part of it
 
     // Acknowledgement and guard are filled in when it is sent.
     Header &header() { return borrowed() ? header_alone : *reinterpret_cast<Header *>(own.get()); }
@@ -65,19 +70,19 @@ class Outgoing {
     Status accept(const Message &message, SendProgress *progress, std::size_t packet_size);
 
     // A message of so many bytes, header included, would be accepted as a whole.
-    bool has_room(std::size_t size) const
+    bool has_room(std::size_t size, std::size_t packet_size) const
     {
-        std::size_t packets = size / (settings_.packet_sizes.front() - sizeof(Header)) + 1;
+        std::size_t packets = size / (packet_size - sizeof(Header)) + 1;
         return size <= whole_copy_limit && flights_.size() + packets <= flight_limit && waiting_ + packets <= waiting_limit;
     }
 
     // The message as one packet that leaves now, when it fits one and nothing waits before it; otherwise null, and nothing happened.
     Flight *send_at_once(const Message &message, std::size_t packet_size, Time now);
 
-    // The next packets to send: of equal size, but for the last one, which may be shorter. Marks them as sent.
-    // `add` is called for each.
+    // The next packets to send: of equal size, but for the last one, which may be shorter; or one that is longer than
+    // `packet_size` and must go in parts. Marks them as sent. `add` is called for each.
     template <class Add>
-    std::size_t take_train(Time now, Add add);
+    std::size_t take_train(Time now, std::size_t packet_size, Add add);
     bool can_send() const;
 
     // All before `acknowledged` has arrived, and after it what the bitmap says: bit i is packet acknowledged + 1 + i. False when
@@ -87,6 +92,16 @@ class Outgoing {
 
     Time deadline() const;
     void on_timer(Time now);
+
+    // The size that is in doubt, or 0.
+    std::size_t doubtful() const { return doubtful_; }
+    void on_size_proved(std::size_t size)
+    {
+        doubtful_ = size >= doubtful_ ? 0 : doubtful_;
+        proved_ = std::max(proved_, size);
+    }
+    // Longer datagrams do not arrive: those on their way are lost.
+    void on_narrow(std::size_t packet_size);
 
     // Timeouts since the last answer.
     unsigned unanswered() const { return backoff_; }
@@ -112,8 +127,9 @@ class Outgoing {
     std::size_t window() const { return std::min(peer_window_, congestion_.window()); }
     bool fits(const Flight &flight) const;
     std::size_t first_to_send() const;
-    void leave(Flight &flight, Time now)
+    void leave(Flight &flight, std::size_t packet_size, Time now)
     {
+        flight.longest = std::min(flight.size(), packet_size);
         flight.state = Flight::State::on_its_way;
         flight.sent = now;
         flight.order = next_order_++;
@@ -130,7 +146,7 @@ class Outgoing {
     void arrive(Flight &flight);
     void lose(Flight &flight, bool congestion);
     void find_losses();
-    std::size_t packet_cost() const { return cost_of(settings_.packet_sizes.front()); }
+    std::size_t packet_cost() const { return cost_of(settings_.first_packet_size()); }
 
     static constexpr std::size_t spare_size = 256;
     static constexpr std::size_t spare_limit = 64;
@@ -159,18 +175,20 @@ class Outgoing {
     Time newest_sent_{};
     Time timer_start_{};
     unsigned backoff_ = 0;
+    std::size_t doubtful_ = 0;
+    std::size_t proved_ = 0;  // datagrams of this size have arrived, since the path was last found to be narrow
     OutgoingCounters counters_;
 };
 
 template <class Add>
-std::size_t Outgoing::take_train(Time now, Add add)
+std::size_t Outgoing::take_train(Time now, std::size_t packet_size, Add add)
 {
     std::size_t count = 0, size = 0, total = 0;
     for (std::size_t i = first_to_send(); i < flights_.size() && count < settings_.train_limit; ++i) {
         Flight &flight = flights_[i];
         if (flight.state != Flight::State::waiting && flight.state != Flight::State::lost)
             continue;
-        if (count > 0 && (flight.size() > size || total + flight.size() > 65000))
+        if (count > 0 && (size > packet_size || flight.size() > size || total + flight.size() > 65000))
             break;
         if (!fits(flight)) {
             was_full_ = true;
@@ -187,7 +205,7 @@ std::size_t Outgoing::take_train(Time now, Add add)
             flight.sent_again = true;
             ++counters_.sent_again;
         }
-        leave(flight, now);
+        leave(flight, packet_size, now);
         ++count;
         total += flight.size();
         add(flight);

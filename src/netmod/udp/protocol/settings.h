@@ -20,8 +20,16 @@ struct ProtocolSettings {
     Time silence_limit = std::chrono::seconds(30);
     bool gives_up = true;  // false: peers are asked as often, but silence is never taken for an end
     std::size_t receive_buffer = 400 * 1024;  // of the socket
-    // Datagram sizes that are tried on a path, smallest first. The smallest is taken to work everywhere.
-    std::vector<std::size_t> packet_sizes{1200, 1452, 1472, 8952, 8972, 65000};
+    // Datagram sizes that are tried on a path, smallest first. The smallest is taken to work everywhere, and the largest of at most
+    // 1200 bytes until something says otherwise.
+    std::vector<std::size_t> packet_sizes{548, 772, 972, 1200, 1452, 1472, 8952, 8972, 65000};
+    std::size_t first_packet_size() const
+    {
+        std::size_t size = packet_sizes.front();
+        for (std::size_t each : packet_sizes)
+            size = each <= 1200 ? each : size;
+        return size;
+    }
     std::size_t train_limit = 64;         // datagrams in one transmission
     std::uint32_t first_sequence = 0;     // of every pair, added to a random number when `random_sequences`
     bool random_sequences = true;

@@ -25,6 +25,7 @@ enum class Kind : std::uint8_t {
     size_answer,  // it arrived
     alive,        // we are here
     bye,          // we shall not be here any more
+    part,         // of a data packet that is longer than the path is wide
 };
 
 struct Header {
@@ -35,14 +36,14 @@ struct Header {
     std::uint16_t window = 0;        // what the sender of this packet can take, in units of window_unit
     std::uint32_t to = 0;            // the receiver's number for this pair; 0 in a hello
     std::uint64_t guard = 0;         // see guard.h
-    std::uint32_t sequence = 0;      // data: of this packet; hello, welcome: of the first one that will be sent
+    std::uint32_t sequence = 0;      // data: of this packet; part: of the whole; hello, welcome: of the first one that will be sent
     std::uint32_t acknowledged = 0;  // all packets before this one have arrived
     std::uint16_t ack_delay = 0;     // how long the acknowledgement was held back, in units of ack_delay_unit
     std::uint16_t header_size = 0;   // data, fragment 0: of the message's header
-    std::uint32_t fragment = 0;      // data: number in its message; hello: incarnation; size_*: size of the probe
+    std::uint32_t fragment = 0;      // data: number in its message; hello: incarnation; size_*: size of the probe; part: number
     std::uint64_t offset : 48 = 0;   // data: of this piece of the payload, or in fragment 0 the size of the payload;
-                                     // hello, welcome: the sender's number for this pair, and which address was tried
-
+                                     // hello, welcome: the sender's number for this pair, and which address was tried;
+                                     // part: size of the whole packet, and in the upper third of each part but the last
     std::uint64_t body_size : 16 = 0;  // of what follows: datagrams that were joined and not cut again are found out
 
     Kind kind() const { return static_cast<Kind>(kind_and_flags & ~answer_now); }
@@ -69,7 +70,7 @@ struct Datagram {
 inline bool is_packet(const Header &header, std::size_t size)
 {
     return size >= sizeof header && header.body_size == static_cast<std::uint16_t>(size - sizeof header) &&
-           header.kind() >= Kind::hello && header.kind() <= Kind::bye;
+           header.kind() >= Kind::hello && header.kind() <= Kind::part;
 }
 
 // nullopt when it is too short, or of no known kind.
