@@ -6,7 +6,8 @@ struct composite_spawn {
     int fd, pid;                /* that proxy's connection then, and its name for the process */
     int joined;                 /* proxies of which all processes are in the first barrier of MPI_Init */
     int failed;
-    char said[300];             /* the last line on standard error */
+    char said[300];             /* the last line on standard error, */
+    int line_ended;             /* and whether what comes is another one */
     struct composite_spawn *next;
 };
 
@@ -81,21 +82,29 @@ void composite_spawn_command(int pgid, int pmi_version, const char *command)
 void composite_spawn_said(int pgid, const char *text, int length)
 {
     struct composite_spawn *spawn = *composite_find_spawn(pgid);
-    const char *prefix;
-    int start;
 
     if (spawn == NULL || spawn->failed)
         return;
-    while (length > 0 && text[length - 1] == '\n')
-        length--;
-    for (start = length; start > 0 && text[start - 1] != '\n';)
-        start--;
-    if (start < length)
-        MPL_snprintf(spawn->said, sizeof spawn->said, "%.*s", length - start, text + start);
-    /* Hydra's own words, said for a process that could not be started, begin with a place in its source. */
-    prefix = spawn->said[0] == '[' ? strstr(spawn->said, "): ") : NULL;
-    if (prefix)
-        memmove(spawn->said, prefix + 3, strlen(prefix + 3) + 1);
+    /* A line may come in pieces. */
+    for (int i = 0; i < length; i++) {
+        size_t end = spawn->line_ended ? 0 : strlen(spawn->said);
+        spawn->line_ended = text[i] == '\n' && (spawn->line_ended || end > 0);
+        if (text[i] != '\n' && end + 1 < sizeof spawn->said) {
+            spawn->said[end] = text[i];
+            spawn->said[end + 1] = 0;
+        }
+    }
+}
+
+/* Hydra's own words, said for a process that could not be started, begin with places in its source. */
+static const char *composite_last_words(const struct composite_spawn *spawn)
+{
+    const char *words = spawn->said, *next;
+
+    if (strstr(words, "HYDU_create_process"))
+        while ((next = strstr(words, "): ")))
+            words = next + strlen("): ");
+    return words;
 }
 
 /* Tells the parent, once, and ends what there is of the group. PMI's values have no blanks: they go as \x1f. */
@@ -108,7 +117,7 @@ static void composite_fail_spawn(struct composite_spawn *spawn, struct HYD_proxy
         return;
     spawn->failed = 1;
     MPL_snprintf(answer, sizeof answer - 1, "cmd=spawn_result rc=-1 msg=%s%s%s", sentence, spawn->said[0] ? "; it said: " : "",
-                 spawn->said);
+                 composite_last_words(spawn));
     for (char *c = strstr(answer, "msg="); *c; c++)
         if (*c == ' ' || *c == '\n')
             *c = '\x1f';

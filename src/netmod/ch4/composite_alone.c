@@ -21,16 +21,16 @@ void MPIDI_COMPOSITE_warn_if_alone(void)
         return;
     if ((processes = number("OMPI_COMM_WORLD_SIZE")) > 1 && number("OMPI_COMM_WORLD_RANK") == 0) {
         launcher = "Open MPI's mpiexec";
-        instead = "Start it with the mpiexec of MPICH-Composite.";
+        instead = "start it with the mpiexec of MPICH-Composite.";
     } else if (processes <= 1 && (processes = number("SLURM_STEP_NUM_TASKS")) > 1 && number("SLURM_PROCID") == 0) {
         launcher = "srun";
-        instead = "Use srun --mpi=pmi2, or in the allocation the mpiexec of MPICH-Composite.";
+        instead = "use srun --mpi=pmi2, or in the allocation the mpiexec of MPICH-Composite.";
     } else if (processes <= 1 && number("PMIX_RANK") == 1) {
         processes = 2;          /* or more: PMIx does not say, and so it is not the first who knows */
         launcher = "a launcher that speaks only PMIx";
-        instead = "Start it with the mpiexec of MPICH-Composite.";
+        instead = "start it with the mpiexec of MPICH-Composite.";
     } else
         return;
-    fprintf(stderr, "composite: %s has started %d processes or more, and each is an MPI job of its own with one rank, because they do "
-            "not understand each other. If that is a mistake: %s\n", launcher, processes, instead);
+    fprintf(stderr, "composite: %s has started at least %d processes, and each is an MPI job of its own with one rank, because it does "
+            "not speak PMI with them. If that is a mistake: %s\n", launcher, processes, instead);
 }
