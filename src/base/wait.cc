@@ -12,7 +12,7 @@ constexpr WaitPlan plan_sleeper{50, 0};
 
 }  // namespace
 
-Result<WaitMode> parse_wait_mode(std::string_view text)
+Result<WaitMode> parse_wait_mode(std::string_view text, std::string_view setting)
 {
     if (text == "auto")
         return WaitMode::automatic;
@@ -22,7 +22,8 @@ Result<WaitMode> parse_wait_mode(std::string_view text)
         return WaitMode::yield;
     if (text == "sleep")
         return WaitMode::sleep;
-    return Error{Status::invalid, "unknown wait policy \"" + std::string(text) + "\"; known are auto, spin, yield, sleep"};
+    return Error{Status::invalid, "unknown wait policy \"" + std::string(text) + "\" in " + std::string(setting) +
+                                      "; known are auto, spin, yield, sleep"};
 }
 
 WaitPlan make_wait_plan(WaitMode mode, int ranks, int cores)

@@ -35,7 +35,7 @@ struct WaitPlan {
 };
 
 // "auto", "spin", "yield" or "sleep".
-Result<WaitMode> parse_wait_mode(std::string_view text);
+Result<WaitMode> parse_wait_mode(std::string_view text, std::string_view setting = "MPIR_CVAR_CH4_COMPOSITE_WAIT");
 
 // `ranks` of this host share `cores`.
 WaitPlan make_wait_plan(WaitMode mode, int ranks, int cores);

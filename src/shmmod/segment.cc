@@ -21,7 +21,7 @@ Result<Backing> parse_backing(std::string_view text)
     if (text == "devshm")
         return Backing::devshm;
     return Error{Status::invalid,
-                 "unknown shared-memory backing \"" + std::string(text) + "\"; known are auto, memfd, devshm"};
+                 "unknown shared-memory backing \"" + std::string(text) + "\" in MPIR_CVAR_CH4_COMPOSITE_SHMEM_BACKING; known are auto, memfd, devshm"};
 }
 
 Mapping::Mapping(Mapping &&other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(other.size_) {}

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -18,6 +21,72 @@ void expect_error_with(const Result<T> &result, const std::vector<std::string> &
     EXPECT_EQ(result.error().status, Status::invalid);
     for (const std::string &word : words)
         EXPECT_NE(result.error().text.find(word), std::string::npos) << "\"" << word << "\" is not in: " << result.error().text;
+}
+
+void expect_error_with(const Error &error, const std::vector<std::string> &words)
+{
+    expect_error_with(Result<int>(error), words);
+}
+
+const std::string prefix = "MPIR_CVAR_CH4_COMPOSITE_";
+
+TEST(Settings, AMisspeltNameIsAnErrorThatNamesItAndTheNearestOne)
+{
+    expect_error_with(check_variable(prefix + "UDP_SILENCE_LIMT=3"),
+                      {prefix + "UDP_SILENCE_LIMT ", "did you mean " + prefix + "UDP_SILENCE_LIMIT?", "man 7 mpich-composite"});
+    expect_error_with(check_variable(prefix + "DEVICE=udp"), {"did you mean " + prefix + "DEVICES?"});
+    expect_error_with(check_variable("MPICH_CH4_COMPOSITE_REPROT=1"), {"did you mean MPICH_CH4_COMPOSITE_REPORT?"});
+    expect_error_with(check_variable("MPIR_PARAM_CH4_COMPOSITE_WIAT=spin"), {"did you mean MPIR_PARAM_CH4_COMPOSITE_WAIT?"});
+    // Where nothing is near nothing is guessed.
+    Error far = check_variable(prefix + "QUANTUM_TELEPORTER=1");
+    expect_error_with(far, {"QUANTUM_TELEPORTER", "man 7 mpich-composite"});
+    EXPECT_EQ(far.text.find("did you mean"), std::string::npos) << far.text;
+}
+
+TEST(Settings, NumbersAreNumbersInTheirRange)
+{
+    for (const char *right : {"UDP_SILENCE_LIMIT=0", "UDP_SILENCE_LIMIT=0.5", "UDP_SILENCE_LIMIT=30", "MCAST_PIECE=1024", "MCAST_PIECE=2147483647",
+                              "MCAST_TREE_LIMIT=0", "MCAST_FANOUT=1", "REPORT=1", "REPORT=yes", "REPORT=OFF"})
+        EXPECT_FALSE(check_variable(prefix + right)) << check_variable(prefix + right).text;
+    for (const char *wrong : {"UDP_SILENCE_LIMIT=abc", "UDP_SILENCE_LIMIT=-1", "UDP_SILENCE_LIMIT=3s", "UDP_SILENCE_LIMIT=", "UDP_SILENCE_LIMIT=nan",
+                              "UDP_SILENCE_LIMIT=inf", "UDP_SILENCE_LIMIT= 3", "UDP_SILENCE_LIMIT=1e99"})
+        expect_error_with(check_variable(prefix + wrong), {prefix + "UDP_SILENCE_LIMIT", "seconds from 0 to", "0 means never"});
+    for (const char *wrong : {"MCAST_PIECE=12x", "MCAST_PIECE=-5", "MCAST_PIECE=1023", "MCAST_PIECE=4.5", "MCAST_PIECE=3000000000"})
+        expect_error_with(check_variable(prefix + wrong), {prefix + "MCAST_PIECE", "a whole number from 1024 to 2147483647"});
+    expect_error_with(check_variable(prefix + "REPORT=maybe"), {"\"maybe\"", prefix + "REPORT", "0 or 1", "yes"});
+}
+
+TEST(Settings, WhatIsNotOursIsNotLookedAt)
+{
+    for (const char *other : {"HOME=/root", "MPIR_CVAR_CH4_NETMOD=composite", "MPICH_CH4_COMPOSITE", "", "=", "MPIR_CVAR_CH4_COMPOSITE_DEVICES=pigeon"})
+        EXPECT_FALSE(check_variable(other)) << other;
+}
+
+// The table, what MPICH is told, and what users are told.
+TEST(Settings, TheTableIsThatOfTheDocumentsAndOfTheVariables)
+{
+    std::filesystem::path top(__FILE__);
+    top = top.parent_path().parent_path().parent_path();
+    auto contents = [&](const char *name) {
+        std::ifstream file(top / name);
+        EXPECT_TRUE(file) << name;
+        return std::string(std::istreambuf_iterator<char>(file), {});
+    };
+    std::string variables = contents("src/netmod/ch4/composite_cvars.c"), manual = contents("man/man7/mpich-composite.7"), readme = contents("README.md");
+    std::vector<std::string> known, declared;
+    for (const Setting &each : known_settings()) {
+        known.push_back(each.name);
+        // Some are named by what sets them apart from the one before.
+        std::string end = std::string(each.name).substr(std::string(each.name).starts_with("MCAST_") ? 5 : 0);
+        EXPECT_NE(manual.find(end), std::string::npos) << each.name;
+        EXPECT_NE(readme.find(end + "`"), std::string::npos) << each.name;
+    }
+    const std::string line = "- name        : " + prefix;
+    for (std::size_t at = variables.find(line); at != std::string::npos; at = variables.find(line, at + 1))
+        declared.push_back(variables.substr(at + line.size(), variables.find('\n', at) - at - line.size()));
+    std::ranges::sort(known);
+    std::ranges::sort(declared);
+    EXPECT_EQ(known, declared);
 }
 
 TEST(Settings, AutoMeansEveryDevice)
@@ -74,7 +143,7 @@ TEST(Settings, KnowsTheBackingsByName)
     EXPECT_EQ(shmem::parse_backing("auto").value(), shmem::Backing::automatic);
     EXPECT_EQ(shmem::parse_backing("memfd").value(), shmem::Backing::memfd);
     EXPECT_EQ(shmem::parse_backing("devshm").value(), shmem::Backing::devshm);
-    expect_error_with(shmem::parse_backing("/dev/shm"), {"\"/dev/shm\"", "auto", "memfd", "devshm"});
+    expect_error_with(shmem::parse_backing("/dev/shm"), {"\"/dev/shm\"", "auto", "memfd", "devshm", "MPIR_CVAR_CH4_COMPOSITE_SHMEM_BACKING"});
     expect_error_with(shmem::parse_backing(""), {"auto", "memfd", "devshm"});
 }
 

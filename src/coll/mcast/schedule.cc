@@ -134,7 +134,7 @@ Result<Algorithm> parse_algorithm(std::string_view text)
             return static_cast<Algorithm>(i);
         known.append(i == 0 ? "" : ", ").append(names[i]);
     }
-    return Error{Status::invalid, "unknown multicast algorithm \"" + std::string(text) + "\"; known are " + known};
+    return Error{Status::invalid, "unknown multicast algorithm \"" + std::string(text) + "\" in MPIR_CVAR_CH4_COMPOSITE_MCAST_ALGORITHM; known are " + known};
 }
 
 std::uint32_t Layout::host_at(std::uint32_t position) const

@@ -140,7 +140,8 @@ cvars:
       verbosity   : MPI_T_VERBOSITY_USER_BASIC
       scope       : MPI_T_SCOPE_ALL_EQ
       description : >-
-        Seconds without a sign of life, though asked for, after which a process on another host is taken for dead.
+        Seconds without a sign of life, though asked for, after which a process on another host is taken for dead; 0 means never. One
+        that is stopped lives while its host answers.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_UDP_RECOVERY
       category    : CH4_COMPOSITE
@@ -192,7 +193,7 @@ cvars:
       verbosity   : MPI_T_VERBOSITY_USER_BASIC
       scope       : MPI_T_SCOPE_LOCAL
       description : >-
-        A multicast of at most so many bytes goes from host to host by a binomial tree.
+        A multicast of at most so many bytes goes from host to host by a binomial tree; 0 means none.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_DOUBLING_LIMIT
       category    : CH4_COMPOSITE
@@ -202,7 +203,8 @@ cvars:
       verbosity   : MPI_T_VERBOSITY_USER_BASIC
       scope       : MPI_T_SCOPE_LOCAL
       description : >-
-        A larger one of at most so many bytes is scattered over the hosts, which exchange their blocks by recursive doubling.
+        A larger one of at most so many bytes is scattered over the hosts, which exchange their blocks by recursive doubling; 0
+        means none.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_CHAIN_LIMIT
       category    : CH4_COMPOSITE
@@ -212,8 +214,8 @@ cvars:
       verbosity   : MPI_T_VERBOSITY_USER_BASIC
       scope       : MPI_T_SCOPE_LOCAL
       description : >-
-        A larger one of at most so many bytes is scattered, and the blocks go around a ring. What is still larger goes along a
-        chain of hosts, in pieces.
+        A larger one of at most so many bytes is scattered, and the blocks go around a ring; 0 means none. What is still larger goes
+        along a chain of hosts, in pieces.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_SHARED_LIMIT
       category    : CH4_COMPOSITE
@@ -223,7 +225,8 @@ cvars:
       verbosity   : MPI_T_VERBOSITY_USER_BASIC
       scope       : MPI_T_SCOPE_LOCAL
       description : >-
-        Within a host a multicast of at least so many bytes is written into shared memory once and read by every member.
+        Within a host a multicast of at least so many bytes is written into shared memory once and read by every member; 0 means
+        every one.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_PIECE
       category    : CH4_COMPOSITE
@@ -234,7 +237,7 @@ cvars:
       scope       : MPI_T_SCOPE_LOCAL
       description : >-
         The largest part of a multicast that is passed on by itself, in bytes, when it goes to other hosts. On one host it is
-        256 KB.
+        256 KB. At least 1024.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_NOTIFY
       category    : CH4_COMPOSITE

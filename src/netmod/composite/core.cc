@@ -7,10 +7,12 @@
 #include <poll.h>
 #include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -380,13 +382,32 @@ const char *pm_error_text(void)
     return error_text.c_str();
 }
 
+// Of the first variable that is wrong.
+static std::string environment_error;
+
+void pm_check_environment(void)
+{
+    environment_error.clear();
+    std::vector<std::string> wrong;
+    for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+        if (pm::Error error = pm::check_variable(*entry)) {
+            if (wrong.empty())
+                environment_error = error.text;
+            wrong.push_back(std::string(*entry).substr(0, std::string_view(*entry).find('=')));
+        }
+    for (const std::string &name : wrong)
+        unsetenv(name.c_str());
+}
+
 int pm_open(const pm_setup *setup)
 {
+    if (!environment_error.empty())
+        return failed({pm::Status::invalid, environment_error});
     auto opening = std::make_unique<Core>();
     auto mode = pm::parse_wait_mode(setup->wait);
     if (!mode.ok())
         return failed(mode.error());
-    auto background_mode = pm::parse_wait_mode(setup->background_wait);
+    auto background_mode = pm::parse_wait_mode(setup->background_wait, "MPIR_CVAR_CH4_COMPOSITE_PROGRESS_WAIT");
     if (!background_mode.ok())
         return failed(background_mode.error());
     auto rendezvous = pm::parse_rendezvous(setup->rendezvous);
@@ -407,7 +428,9 @@ int pm_open(const pm_setup *setup)
     opening->background_mode = background_mode.value();
     opening->rendezvous = rendezvous.value();
     opening->ranks_on_host = setup->ranks_on_host;
-    opening->silence_limit = std::chrono::milliseconds(static_cast<long>(setup->udp_silence_limit * 1000));
+    opening->silence_limit = setup->udp_silence_limit > 0
+                                 ? std::chrono::milliseconds(static_cast<long>(setup->udp_silence_limit * 1000))
+                                 : pm::never;
     opening->arrived = setup->arrived;
     opening->offered = setup->offered;
     opening->sent = setup->sent;

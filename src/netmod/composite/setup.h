@@ -69,6 +69,10 @@ int pm_can_offer(const pm_peer *peer);
 int pm_offer(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size, void *cookie);
 void pm_take(void *offer, void *place, void *cookie);
 
+/* Before MPICH reads the environment: a setting of ours that is misspelt or whose value makes no sense. pm_open() then says so and
+ * fails; the variable is taken away, or MPICH, which says less, would fail first. */
+void pm_check_environment(void);
+
 int pm_open(const pm_setup *setup);
 void pm_allow_threads(void);     /* several may call from now on */
 void pm_close(void);
