@@ -1,0 +1,62 @@
+/* See composite_descriptors.h. Part of Hydra's utils/launch/launch.c, so that there is one of it in mpiexec and in the proxy. */
+
+static struct rlimit given_limit;       /* before we raised it */
+static unsigned char *given;            /* one for each descriptor of our start */
+static int given_size = 0;
+
+static void remember_descriptor(int fd, void *context)
+{
+    (void) context;
+    if (fd >= given_size) {
+        unsigned char *larger = realloc(given, (size_t) fd + 64);
+        if (!larger)
+            return;
+        memset(larger + given_size, 0, (size_t) (fd + 64 - given_size));
+        given = larger;
+        given_size = fd + 64;
+    }
+    given[fd] = 1;
+}
+
+__attribute__((constructor))
+static void composite_descriptors_start(void)
+{
+    const rlim_t least = 24;    /* without a rank */
+    struct rlimit raised;
+
+    composite_each_descriptor(remember_descriptor, NULL);
+    if (getrlimit(RLIMIT_NOFILE, &given_limit) != 0)
+        return;
+    raised = given_limit;
+    raised.rlim_cur = raised.rlim_max;
+    /* A descriptor that a program was given may be beyond. */
+    if (setrlimit(RLIMIT_NOFILE, &raised) != 0)
+        raised = given_limit;
+    if (raised.rlim_cur < least) {
+        fprintf(stderr, "mpiexec: the limit on open files is %ld (ulimit -Hn); the launcher alone needs %ld, and 4 more for each rank "
+                "on a host. Raise it.\n", (long) raised.rlim_cur, (long) least);
+        exit(1);
+    }
+}
+
+static void leave_descriptor(int fd, void *context)
+{
+    const struct HYD_env *env = context;
+
+    if (fd <= STDERR_FILENO || (fd < given_size && given[fd]))
+        return;
+    /* What it is told the number of is meant for it. */
+    for (; env; env = env->next)
+        if (env->env_name && env->env_value && (!strcmp(env->env_name, "PMI_FD") || !strcmp(env->env_name, "HYDI_CONTROL_FD")) &&
+            atoi(env->env_value) == fd)
+            return;
+    /* At exec and not now: the directory that is being read is one of them. */
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+void composite_descriptors_of_child(struct HYD_env *env)
+{
+    composite_each_descriptor(leave_descriptor, env);
+    if (given_limit.rlim_max)
+        setrlimit(RLIMIT_NOFILE, &given_limit);
+}
