@@ -16,14 +16,45 @@
  * ends while another one talks to the process manager takes Hydra's proxy along, and with it what was said. */
 static int without_device = 0;
 
+/* The file that the ranks of this host share. Without it (a container for each rank, for one) all goes over the process manager, and
+ * each rank has a file of its own. */
+static pm_host *host = NULL;
+
+static int is_node_root(void)
+{
+    return MPIR_Process.node_root_map[MPIR_Process.node_map[MPIR_Process.rank]] == MPIR_Process.rank;
+}
+
+static int join_host(void)
+{
+    int mpi_errno = MPI_SUCCESS;
+    pm_host_name name = { 0, 0, -1 };
+
+    if (MPIR_Process.num_nodes == MPIR_Process.size)
+        return MPI_SUCCESS;
+    if (is_node_root())
+        host = pm_host_create(MPIR_CVAR_CH4_COMPOSITE_SHMEM_BACKING, MPIR_Process.local_size, MPIR_Process.size, &name);
+    mpi_errno = MPIR_pmi_bcast(&name, sizeof name, MPIR_PMI_DOMAIN_LOCAL);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (!is_node_root() && name.process != 0)
+        host = pm_host_join(&name);
+
+  fn_fail:
+    return mpi_errno;
+}
+
 int MPIDI_COMPOSITE_init_local(int *tag_bits)
 {
+    int mpi_errno = MPI_SUCCESS;
     pm_setup setup;
     const char *two_mpis = MPIR_Process.rank == 0 ? pm_two_mpis() : NULL;
 
     if (two_mpis != NULL)
         fprintf(stderr, "composite: %s\n", two_mpis);
     MPIDI_COMPOSITE_warn_if_alone();
+    pm_make_room();
+    mpi_errno = join_host();
+    MPIR_ERR_CHECK(mpi_errno);
     memset(&setup, 0, sizeof setup);
     setup.devices = MPIR_CVAR_CH4_COMPOSITE_DEVICES;
     setup.networks = MPIR_CVAR_CH4_COMPOSITE_NETWORKS;
@@ -41,6 +72,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     setup.udp_silence_limit = MPIR_CVAR_CH4_COMPOSITE_UDP_SILENCE_LIMIT;
     setup.ranks_on_host = MPIR_Process.local_size;
     setup.process = MPIR_Process.local_rank;
+    setup.host = host;
     setup.arrived = MPIDI_COMPOSITE_arrived;
     setup.more = MPIDI_COMPOSITE_more;
     setup.place = MPIDI_COMPOSITE_place;
@@ -58,7 +90,8 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
      * threads that make some at the same time. */
     if (getenv("MPIR_CVAR_CTXID_EAGER_SIZE") == NULL)
         MPIR_CVAR_CTXID_EAGER_SIZE = MPIR_MAX_CONTEXT_MASK / 2;
-    without_device = pm_open(&setup) != PM_OK || MPIDI_COMPOSITE_mcast_init() != PM_OK || MPIDI_COMPOSITE_notify_init() != PM_OK;
+    without_device = pm_make_room() != PM_OK || pm_open(&setup) != PM_OK || MPIDI_COMPOSITE_mcast_init() != PM_OK ||
+        MPIDI_COMPOSITE_notify_init() != PM_OK;
     MPIDI_COMPOSITE_fuzzy_init();
 
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
@@ -70,47 +103,176 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     MPIDI_COMPOSITE_global.handler_report = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_report_arrived);
     MPIR_Assert(MPIDI_COMPOSITE_global.handler_pulled >= 0 && MPIDI_COMPOSITE_global.handler_dynamic >= 0 &&
                 MPIDI_COMPOSITE_global.handler_ping >= 0 && MPIDI_COMPOSITE_global.handler_report >= 0);
-    return MPI_SUCCESS;
+
+  fn_fail:
+    return mpi_errno;
 }
 
-/* All cards of the job, by rank. */
+/* A card on its way; size 0 when the rank has no device. */
 typedef struct {
-    int size;                   /* 0 when the rank has no device */
+    int size;
     char bytes[PM_CARD_MAX];
 } card_t;
 
-static int exchange_cards(card_t * all)
+/* The cards of a host on their way: one after the other, sizes before bytes. */
+typedef struct {
+    int complete;
+    char cards[];
+} batch_t;
+
+/* Each rank asks the process manager for each card: for when the ranks of a host share no file. */
+static int exchange_by_all(const card_t * mine, card_t ** all, const void **cards, size_t * sizes)
 {
     int mpi_errno = MPI_SUCCESS;
-    card_t *card = &all[MPIR_Process.rank];
 
+    *all = MPL_calloc(MPIR_Process.size, sizeof **all, MPL_MEM_ADDRESS);
+    MPIR_ERR_CHKANDJUMP(*all == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    /* Cards are much shorter than they may be. */
+    mpi_errno = MPIR_pmi_allgather(mine, (int) sizeof mine->size + mine->size, *all, sizeof **all, MPIR_PMI_DOMAIN_ALL);
+    MPIR_ERR_CHECK(mpi_errno);
+    for (int rank = 0; rank < MPIR_Process.size; rank++) {
+        cards[rank] = (*all)[rank].bytes;
+        sizes[rank] = (*all)[rank].size;
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* What is in the file of this host, and whether it is all of the ranks of `node`, or of all nodes (-1). */
+static int read_host(int node, const void **cards, size_t * sizes, int *complete)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    *complete = host != NULL;
+    if (host == NULL)
+        return MPI_SUCCESS;
+    if (pm_host_cards(host, cards, sizes) != PM_OK)
+        MPIDI_COMPOSITE_FAIL(mpi_errno);
+    for (int rank = 0; rank < MPIR_Process.size; rank++)
+        if ((node < 0 || MPIR_Process.node_map[rank] == node) && cards[rank] == NULL)
+            *complete = 0;
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* One rank of each host tells the others of its kind the cards of its host, and its host those of the others. A host whose ranks share
+ * no file says so; nobody's file is complete then. */
+static int exchange_by_hosts(const void **cards, size_t * sizes)
+{
+    int mpi_errno = MPI_SUCCESS;
+    int node = MPIR_Process.node_map[MPIR_Process.rank], size = sizeof(batch_t), most = 0, complete;
+    int *ranks = MPL_calloc(MPIR_Process.num_nodes, sizeof *ranks, MPL_MEM_ADDRESS);
+    char **next = MPL_calloc(MPIR_Process.num_nodes, sizeof *next, MPL_MEM_ADDRESS);
+    batch_t *mine = NULL;
+    char *all = NULL;
+
+    if (!is_node_root()) {
+        mpi_errno = MPIR_pmi_allgather(NULL, 0, NULL, 0, MPIR_PMI_DOMAIN_NODE_ROOTS);
+        goto fn_exit;
+    }
+    MPIR_ERR_CHKANDJUMP(ranks == NULL || next == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    for (int rank = 0; rank < MPIR_Process.size; rank++)
+        most = MPL_MAX(most, ++ranks[MPIR_Process.node_map[rank]]);
+    size_t room = sizeof *mine + most * sizeof(card_t);
+    mine = MPL_malloc(room, MPL_MEM_ADDRESS);
+    all = MPL_malloc(room * MPIR_Process.num_nodes, MPL_MEM_ADDRESS);
+    MPIR_ERR_CHKANDJUMP(mine == NULL || all == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    mpi_errno = read_host(node, cards, sizes, &mine->complete);
+    MPIR_ERR_CHECK(mpi_errno);
+    for (int rank = 0; mine->complete && rank < MPIR_Process.size; rank++)
+        if (MPIR_Process.node_map[rank] == node) {
+            int bytes = (int) sizes[rank];
+            memcpy((char *) mine + size, &bytes, sizeof bytes);
+            memcpy((char *) mine + size + sizeof bytes, cards[rank], bytes);
+            size += (int) sizeof bytes + bytes;
+        }
+    mpi_errno = MPIR_pmi_allgather(mine, size, all, (int) room, MPIR_PMI_DOMAIN_NODE_ROOTS);
+    MPIR_ERR_CHECK(mpi_errno);
+    complete = 1;
+    for (int i = 0; i < MPIR_Process.num_nodes; i++) {
+        batch_t *batch = (batch_t *) (all + i * room);
+        complete &= batch->complete;
+        next[i] = batch->cards;
+    }
+    for (int rank = 0; complete && rank < MPIR_Process.size; rank++) {
+        int bytes, from = MPIR_Process.node_map[rank];
+        memcpy(&bytes, next[from], sizeof bytes);
+        if (from != node && pm_host_put(host, rank, next[from] + sizeof bytes, bytes) != PM_OK)
+            MPIDI_COMPOSITE_FAIL(mpi_errno);
+        next[from] += sizeof bytes + bytes;
+    }
+
+  fn_exit:
+    MPL_free(ranks);
+    MPL_free(next);
+    MPL_free(mine);
+    MPL_free(all);
+    return mpi_errno;
+  fn_fail:
+    goto fn_exit;
+}
+
+/* All cards of the job, by rank. They are in *all, or in the file of the host. The process manager is asked n times by n ranks only
+ * where there is no other way. */
+static int exchange_cards(card_t ** all, const void **cards, size_t * sizes)
+{
+    int mpi_errno = MPI_SUCCESS, complete;
+    card_t *mine = MPL_malloc(sizeof *mine, MPL_MEM_ADDRESS);
+
+    MPIR_ERR_CHKANDJUMP(mine == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    mine->size = 0;
     if (!without_device)
-        card->size = (int) pm_card(card->bytes);
+        mine->size = (int) pm_card(mine->bytes);
     else
         fprintf(stderr, "composite: rank %d cannot start: %s\n", MPIR_Process.rank, pm_error_text());
-    if (MPIR_Process.size > 1) {
-        card_t mine = *card;
-        /* Cards are much shorter than they may be. */
-        mpi_errno = MPIR_pmi_allgather(&mine, (int) sizeof mine.size + mine.size, all, sizeof mine, MPIR_PMI_DOMAIN_ALL);
+    if (MPIR_Process.size == 1) {
+        *all = mine;
+        cards[0] = mine->bytes;
+        sizes[0] = mine->size;
+        return MPI_SUCCESS;
     }
+    if (MPIR_Process.num_nodes == MPIR_Process.size) {
+        mpi_errno = exchange_by_all(mine, all, cards, sizes);
+        goto fn_exit;
+    }
+    /* A card that is not there says that this rank shares no file, or could not write. */
+    if (host != NULL)
+        pm_host_put(host, MPIR_Process.rank, mine->bytes, mine->size);
+    mpi_errno = MPIR_pmi_barrier();
+    MPIR_ERR_CHECK(mpi_errno);
+    if (MPIR_Process.num_nodes > 1) {
+        mpi_errno = exchange_by_hosts(cards, sizes);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = MPIR_pmi_barrier();
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    mpi_errno = read_host(-1, cards, sizes, &complete);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (!complete)
+        mpi_errno = exchange_by_all(mine, all, cards, sizes);
+
+  fn_exit:
+    MPL_free(mine);
     return mpi_errno;
+  fn_fail:
+    goto fn_exit;
 }
 
 int MPIDI_COMPOSITE_init_world(void)
 {
     int mpi_errno = MPI_SUCCESS;
-    card_t *all = MPL_calloc(MPIR_Process.size, sizeof *all, MPL_MEM_ADDRESS);
+    card_t *all = NULL;
     const void **cards = MPL_malloc(MPIR_Process.size * sizeof *cards, MPL_MEM_ADDRESS);
     size_t *sizes = MPL_malloc(MPIR_Process.size * sizeof *sizes, MPL_MEM_ADDRESS);
 
-    MPIR_ERR_CHKANDJUMP(all == NULL || cards == NULL || sizes == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
-    mpi_errno = exchange_cards(all);
+    MPIR_ERR_CHKANDJUMP(cards == NULL || sizes == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    mpi_errno = exchange_cards(&all, cards, sizes);
     MPIR_ERR_CHECK(mpi_errno);
     if (without_device)
         MPIDI_COMPOSITE_FAIL(mpi_errno);
     for (int rank = 0; rank < MPIR_Process.size; rank++) {
-        cards[rank] = all[rank].bytes;
-        sizes[rank] = all[rank].size;
         if (sizes[rank] == 0) {
             char sentence[80];
             snprintf(sentence, sizeof sentence, "rank %d could not start; it said why", rank);
@@ -139,6 +301,8 @@ int MPIDI_COMPOSITE_init_world(void)
     }
 
   fn_exit:
+    pm_host_leave(host);
+    host = NULL;
     MPL_free(all);
     MPL_free(cards);
     MPL_free(sizes);

@@ -1,7 +1,12 @@
 // The file that the processes of the job share on this host, as start-up uses it.
-#include <unistd.h>
+#include <dirent.h>
+#include <errno.h>
+#include <sys/resource.h>
 
-#include "netmod/composite/settings.h"
+#include <algorithm>
+#include <cstdlib>
+#include <span>
+
 #include "netmod/composite/setup.h"
 #include "netmod/composite/state.h"
 
@@ -28,6 +33,36 @@ static pm_host *made(Result<std::shared_ptr<shmem::HostFile>> &&file)
 }  // namespace pm
 
 extern "C" {
+
+int pm_make_room(void)
+{
+    constexpr rlim_t wanted = 48, least = 3;  // UCX has most of them; without it a few at a time will do
+    rlimit limit{};
+    DIR *directory = opendir("/proc/self/fd");
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || (directory == nullptr && errno != EMFILE)) {
+        if (directory != nullptr)
+            closedir(directory);
+        return PM_OK;
+    }
+    // One that is inherited may be beyond the limit.
+    rlim_t open = 0;
+    while (dirent *entry = directory != nullptr ? readdir(directory) : nullptr)
+        open += entry->d_name[0] != '.' && std::strtoul(entry->d_name, nullptr, 10) < limit.rlim_cur;
+    if (directory != nullptr)
+        closedir(directory);
+    rlim_t left = directory != nullptr ? limit.rlim_cur - open + 1 : 0;  // what we looked with is closed again
+    if (left < wanted && limit.rlim_cur < limit.rlim_max) {
+        rlim_t more = std::min(limit.rlim_max - limit.rlim_cur, wanted - left);
+        limit.rlim_cur += more;
+        if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
+            left += more;
+    }
+    if (left >= least)
+        return PM_OK;
+    return pm::failed({pm::Status::failed, "of the " + std::to_string(limit.rlim_max) + " files that this process may have open " +
+                                               "(ulimit -n) " + std::to_string(left) + " are left; MPI needs " +
+                                               std::to_string(least) + " at least, and some more for each network of UCX"});
+}
 
 pm_host *pm_host_create(const char *backing, int processes, int ranks, pm_host_name *name)
 {

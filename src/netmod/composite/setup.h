@@ -12,6 +12,10 @@ extern "C" {
 #define PM_CARD_MAX 4096
 #define PM_SHORT_CARD_MAX 112
 
+/* Raises the soft limit on open files as far as start-up needs and the hard one allows, no further: a program may use select(),
+ * which cannot have descriptors above 1023. PM_FAILED when there is no room to start with. */
+int pm_make_room(void);
+
 /* The file that the processes of a job share on a host (shmmod/host_file.h): one makes it, the others open it by its name. NULL
  * where that is not possible; such a process has a file of its own. A card that was put by one process, an empty one too, is read
  * by all when each has passed a barrier; cards[rank] is NULL where none was put, and valid until pm_host_leave(). */
