@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -163,8 +164,11 @@ Status Shmem::attach(Peer *peer)
     if (peer->error)
         return peer->error.status;
     int file = peer->host->descriptor();
-    if (!is_region_of(file, peer->card))
-        return fail({Status::unreachable, "shmem: process " + std::to_string(peer->card.process) + " has no channel where its card says"});
+    // The memory of one that was killed is still there.
+    bool gone = kill(peer->card.process, 0) != 0 && errno == ESRCH;
+    if (gone || !is_region_of(file, peer->card))
+        return fail({Status::unreachable, "shmem: process " + std::to_string(peer->card.process) +
+                                              " has ended, or has no channel where its card says"});
     Result<Mapping> header_mapping = Mapping::create(file, peer->card.region, header_room);
     if (!header_mapping.ok())
         return fail(header_mapping.error());
