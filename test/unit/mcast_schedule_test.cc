@@ -300,7 +300,7 @@ TEST(McastSchedule, AlgorithmsAreReadAsTheyAreNamed)
     }
     const Error error = parse_algorithm("ring").error();
     EXPECT_EQ(error.status, Status::invalid);
-    EXPECT_EQ(error.text, "unknown multicast algorithm \"ring\"; known are binomial, scatter_ring, scatter_doubling, chain");
+    EXPECT_EQ(error.text, "unknown multicast algorithm \"ring\" in MPIR_CVAR_CH4_COMPOSITE_MCAST_ALGORITHM; known are binomial, scatter_ring, scatter_doubling, chain");
     EXPECT_FALSE(parse_algorithm("").ok());
 }
 
