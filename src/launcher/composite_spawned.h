@@ -1,19 +1,41 @@
-/* Whether a spawn has worked: the part of Hydra's proxy (composite_spawning.h is mpiexec's). */
+/* Processes that never come to MPI_Init, and whether a spawn has worked: the part of Hydra's proxy (composite_spawning.h is mpiexec's). */
 #ifndef COMPOSITE_SPAWNED_H_INCLUDED
 #define COMPOSITE_SPAWNED_H_INCLUDED
 
-/* A process has closed its PMI connection without having used it: it is no MPI program, or there is none. What was started with
- * mpiexec may be like that. Of a spawned group all processes would wait for this one, so they end; its own end is told as it was. */
+/* A process that will never be in MPI_Init, and whether the rest was ended for it. */
+static int composite_absent = -1;
+
+/* Ends all, once, when one is absent and others are in MPI_Init, where they would wait for it for ever. What mpiexec started may
+ * also be no MPI programs at all. Of a spawned group all must be there. */
+static inline void composite_all_or_nobody(void)
+{
+    int waits = HYD_pmcd_pmip.local.pgid != 0;
+
+    if (composite_absent < 0 || !HYD_pmcd_pmip.user_global.auto_cleanup)
+        return;
+    for (int i = 0; i < HYD_pmcd_pmip.local.proxy_process_count; i++)
+        waits |= HYD_pmcd_pmip.downstream.pmi_fd_active[i];
+    if (!waits)
+        return;
+    if (HYD_pmcd_pmip.local.pgid == 0)
+        fprintf(stderr, "mpiexec: rank %d ended without MPI_Init, where other ranks wait for it: the job ends. Is its program built with "
+                "this MPI?\n", HYD_pmcd_pmip.downstream.pmi_rank[composite_absent]);
+    if (HYD_pmcd_pmip.downstream.exit_status[composite_absent] == -1)
+        HYD_pmcd_pmip.downstream.exit_status[composite_absent] = 1;     /* not yet known: replaced by the true one, as another would not */
+    composite_absent = -1;
+    HYD_pmcd_pmip_send_signal(SIGKILL);
+}
+
+/* A process has closed its PMI connection without having used it: it is no MPI program, or there is none. */
 static inline void composite_never_began(int fd, int process)
 {
-    if (HYD_pmcd_pmip.local.pgid == 0 || process == -1 || HYD_pmcd_pmip.downstream.pmi_fd_active[process])
+    if (process == -1 || HYD_pmcd_pmip.downstream.pmi_fd_active[process])
         return;
     HYDT_dmx_deregister_fd(fd);
     close(fd);
     HYD_pmcd_pmip.downstream.pmi_fd[process] = HYD_FD_CLOSED;
-    if (HYD_pmcd_pmip.downstream.exit_status[process] == -1)
-        HYD_pmcd_pmip.downstream.exit_status[process] = 1;      /* not yet known: replaced by the true one, as another would not */
-    HYD_pmcd_pmip_send_signal(SIGKILL);
+    composite_absent = process;
+    composite_all_or_nobody();
 }
 
 /* A spawned program cannot be started in its folder. The proxy goes on: something that says so is started in its place, and ends as
