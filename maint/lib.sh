@@ -115,6 +115,17 @@ install_packages() {
     must_step "install packages" 1800 0 "" apt-get -q -y --no-install-recommends install $packages
 }
 
+# install_extra: what some tests need that are otherwise skipped, where that asks nobody for anything.
+install_extra() {
+    local packages
+    packages=$(PATH=$PATH:/usr/sbin:/sbin maint/missing --packages extra | sort -u | tr '\n' ' ')
+    [ -n "$packages" ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null || return 0
+    export DEBIAN_FRONTEND=noninteractive
+    # shellcheck disable=SC2086
+    step "install what more tests need" 900 0 "" apt-get -q -y --no-install-recommends install $packages || true
+    echo "$step_line  ${packages% }"
+}
+
 # The way from a clone to an installed MPI. Each step that has been done before takes no time.
 set_up() {
     install_packages "$@"
