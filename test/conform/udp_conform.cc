@@ -19,6 +19,7 @@ struct UdpKit {
     {
         udp::Settings settings;
         settings.silence_limit = 3s;
+        settings.contact_patience = 0;
         if (plain) {
             settings.guard = "mac";
             settings.recovery = "go_back_n";

@@ -201,6 +201,28 @@ TEST(UdpRecovery, AProcessThatIsStoppedForLongerThanTheLimitIsNotDead)
     }
 }
 
+// Who never answers may be stopped, or not be there under this card at all: waiting has an end.
+TEST(UdpRecovery, AProcessThatWasNeverHeardIsNotWaitedForForever)
+{
+    World world(15, 2);
+    Habits habits = ordinary();
+    habits.settings.silence_limit = 2s;
+    habits.settings.contact_patience = 5;
+    world.add(habits), world.add(habits);
+    world[1].compute_until(world.now() + 1000s);
+    world.stream(0, 1, equal_stream(10, 1000));
+    Time start = world.now();
+    world.start();
+    auto gave_up = [&] {
+        bool failed = false;
+        world[0].endpoint().for_each_peer([&](const udp::Peer &peer) { failed |= peer.state == PairState::failed; });
+        return failed;
+    };
+    ASSERT_TRUE(world.run_until(gave_up, 100s));
+    EXPECT_GE(world.now() - start, 10s);
+    EXPECT_LE(world.now() - start, 12s + 100ms);
+}
+
 TEST(UdpRecovery, AHostThatVanishesWhileItsProcessIsStoppedIsNoticed)
 {
     World world(13, 2);

@@ -48,6 +48,7 @@ Result<std::unique_ptr<Udp>> Udp::create(const Settings &settings, const Sink &s
         return unknown("RECOVERY", settings.recovery, "selective, go_back_n");
     if (settings.segmentation != "auto" && settings.segmentation != "off")
         return unknown("SEGMENTATION", settings.segmentation, "auto, off");
+    protocol.contact_patience = settings.contact_patience;
     protocol.gives_up = settings.silence_limit > std::chrono::milliseconds::zero();
     if (protocol.gives_up)
         protocol.silence_limit = settings.silence_limit;

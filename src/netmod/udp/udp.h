@@ -34,6 +34,7 @@ struct Settings {
     std::string recovery = "selective";   // or go_back_n
     std::string segmentation = "auto";    // or off
     std::chrono::milliseconds silence_limit = std::chrono::seconds(30);  // 0: never
+    unsigned contact_patience = ProtocolSettings{}.contact_patience;
 };
 
 class Udp {

@@ -158,7 +158,7 @@ Incoming &Endpoint::incoming_of(Peer *peer)
 void Endpoint::ask(Peer *peer, Time now)
 {
     peer->state = PairState::asking;
-    peer->asking_since = now;
+    peer->asking_since = peer->first_asked = now;
     peer->hellos = 0;
     on_hello_timer(peer, now);
     schedule(peer);
@@ -535,6 +535,7 @@ void Endpoint::on_host_answered(const Address &to, Time now)
             peer->silent_since = now;
             peer->asks = 0;
         } else if (peer->state == PairState::asking && is_of_peer_alone(peer, to) &&
+                   now - peer->first_asked < settings_.contact_patience * settings_.silence_limit &&
                    std::ranges::any_of(peer->card.addresses, [&](const Address &one) { return one.ip == to.ip; })) {
             peer->asking_since = now;
         }
@@ -627,7 +628,7 @@ void Endpoint::on_hello_timer(Peer *peer, Time now)
 {
     Time interval = std::min<Time>(longest_hello_interval, settings_.silence_limit / 8);
     if (peer->hello_at != never && now - peer->hello_at > settings_.silence_limit / 4)
-        peer->asking_since += now - peer->hello_at;  // we were stopped ourselves
+        peer->asking_since += now - peer->hello_at, peer->first_asked += now - peer->hello_at;  // we were stopped ourselves
     Time asked_for = now - peer->asking_since;
     if (settings_.gives_up && asked_for >= settings_.silence_limit && peer->hellos >= least_hellos)
         return fail(peer, Status::unreachable,

@@ -77,7 +77,7 @@ struct Peer {
     std::vector<Welcome> owed_welcomes;
 
     Time scheduled = never;
-    Time asking_since{};
+    Time asking_since{}, first_asked{};  // the former begins anew when its host answers
     Time hello_at = never;
     Time size_probe_at = never;
     Time sizes_again_at{};      // longer packets may be tried once more

@@ -19,6 +19,9 @@ struct ProtocolSettings {
     // A peer that has not been heard for so long, though asked, is gone.
     Time silence_limit = std::chrono::seconds(30);
     bool gives_up = true;  // false: peers are asked as often, but silence is never taken for an end
+    // One that has never answered, though its host does, is stopped, or was never there under this card: it is asked for so many times
+    // that long.
+    unsigned contact_patience = 40;
     std::size_t receive_buffer = 400 * 1024;  // of the socket
     // Datagram sizes that are tried on a path, smallest first. The smallest is taken to work everywhere, and the largest of at most
     // 1200 bytes until something says otherwise.
