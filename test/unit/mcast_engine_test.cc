@@ -585,12 +585,10 @@ TEST(McastEngineGroups, SizesAndPlacesHaveMoreThan32Bits)
     expect_nothing_left(world);
 }
 
+#if !defined(PM_TEST_ASAN) && !defined(PM_TEST_TSAN)  // a sanitizer ends the process when there is no memory
 // One that is received too late for the memory there is: an error, not the end of the process.
 TEST(McastEngineGroups, WithoutMemoryForOneThatNobodyReceivesEverythingFails)
 {
-#if defined(PM_TEST_ASAN) || defined(PM_TEST_TSAN)
-    GTEST_SKIP() << "a sanitizer ends the process when there is no memory";
-#endif
     World world(2, {0, 1}, 1);
     world.open_all();
     struct {
@@ -613,6 +611,7 @@ TEST(McastEngineGroups, WithoutMemoryForOneThatNobodyReceivesEverythingFails)
     world.at(1).engine->more(cookie, bytes.data() + 10, 90);
     EXPECT_NE(world.at(1).failure, "");
 }
+#endif
 
 // Whoever has received may leave the communicator, and an acknowledgement from below may still be on its way to it.
 TEST(McastEngineGroups, AcknowledgementsNeedNoGroup)
