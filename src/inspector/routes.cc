@@ -131,9 +131,10 @@ void start(Words command)
 }
 
 volatile pid_t job;
-void pass_on(int signal)
+// Not what the terminal sends, which the job gets as well.
+void pass_on(int signal, siginfo_t *info, void *)
 {
-    if (job > 0)
+    if (job > 0 && info->si_code <= 0)
         kill(job, signal);
 }
 
@@ -141,7 +142,8 @@ void pass_on(int signal)
 int run(const Request &request)
 {
     struct sigaction action = {};
-    action.sa_handler = pass_on;
+    action.sa_sigaction = pass_on;
+    action.sa_flags = SA_SIGINFO;
     for (int signal : {SIGTERM, SIGHUP, SIGINT})
         sigaction(signal, &action, nullptr);
     pid_t parent = getpid();

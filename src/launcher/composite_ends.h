@@ -53,18 +53,52 @@ static inline int composite_own(int fd)
     return fd;
 }
 
-/* A connection to a host that does not answer for so many seconds has ended, also when nothing is sent; 0 means never. */
+/* A connection to a host that does not answer for so many seconds has ended; 0 means never. The kernel sees to it while nothing is on its
+ * way, and composite_silent() tells it otherwise. Not TCP_USER_TIMEOUT: that also ends a connection whose other side lives and does
+ * not read, as an mpiexec whose output goes to a pager. */
 static inline void composite_silence_limit(int fd, int seconds)
 {
-    int on = seconds > 0, idle = seconds / 3 + 1, interval = seconds / 6 + 1, count = 4, unanswered = seconds * 1000;
+    int on = seconds > 0, idle = seconds / 3 + 1, interval = seconds / 6 + 1, count = 4;
 
     /* Fails for a connection inside the host, which needs none of this. */
-    if (setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered, sizeof(unanswered)) < 0)
+    if (setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle)) < 0)
         return;
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
+
+/* write, but what mpiexec writes to a proxy that has just ended is an error (EPIPE) and no signal. The proxy handles the signal. */
+static inline ssize_t composite_write(int fd, const void *bytes, size_t size)
+{
+    static int is_proxy = -1;
+
+    if (is_proxy < 0) {
+        struct sigaction action;
+        is_proxy = sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
+    }
+    if (!is_proxy && fd > STDERR_FILENO) {
+        ssize_t sent = send(fd, bytes, size, MSG_NOSIGNAL);
+        if (sent >= 0 || errno != ENOTSOCK)
+            return sent;
+    }
+    return write(fd, bytes, size);
+}
+
+/* How often to ask it. */
+static inline int composite_silence_look(int seconds)
+{
+    return seconds / 6 + 1;
+}
+
+/* Whether what was sent is not even acknowledged for so long; that the other side has no room for more is an answer. */
+static inline int composite_silent(int fd, int seconds)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof(info);
+
+    return seconds > 0 && getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && (info.tcpi_unacked || info.tcpi_probes) &&
+        info.tcpi_last_ack_recv > (unsigned) seconds * 1000;
 }
 
 /* That limit for a job of this environment: as the network's, but 5 s at least. */

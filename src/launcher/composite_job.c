@@ -162,7 +162,8 @@ static int composite_look_after_launchers(void)
     int starting = 0;
 
     for (struct composite_launcher * launcher = composite_launchers; launcher; launcher = launcher->next) {
-        struct HYD_proxy *proxy = composite_missing(launcher);
+        struct HYD_proxy *proxy = launcher->joined ? NULL : composite_missing(launcher);
+        launcher->joined = !proxy;
         if (!proxy)
             continue;
         starting++;
@@ -177,10 +178,28 @@ static int composite_look_after_launchers(void)
     return starting;
 }
 
+/* Ends connections to hosts that do not answer; looks once a second at most. Returns in how many seconds to look again, 0 for never. */
+static int composite_look_after_hosts(void)
+{
+    static long looked = 0;
+    int limit = composite_limit_of(&HYD_server_info.user_global.global_env);
+    long now = composite_seconds_now();
+
+    if (limit <= 0 || now == looked)
+        return limit <= 0 ? 0 : composite_silence_look(limit);
+    looked = now;
+    FOR_EACH_PROXY(proxy)
+        if (composite_connected(proxy) && composite_silent(proxy->control_fd, limit))
+            shutdown(proxy->control_fd, SHUT_RDWR);
+    return composite_silence_look(limit);
+}
+
 HYD_status composite_wait_for_event(int seconds)
 {
-    if (composite_look_after_launchers() && (seconds < 0 || seconds > 1))
-        seconds = 1;
+    int look = composite_look_after_launchers() ? 1 : composite_look_after_hosts();
+
+    if (look && (seconds < 0 || seconds > look))
+        seconds = look;
     return HYDT_dmx_wait_for_event(seconds);
 }
 
@@ -216,14 +235,36 @@ HYD_status composite_proxy_lost(struct HYD_proxy *proxy)
 
 HYD_status composite_rank_died(struct HYD_proxy *proxy, int status)
 {
-    if (proxy->pg->pgid)
+    int starting = 0;
+
+    FOR_EACH_PROXY(other) starting |= other->control_fd == HYD_FD_UNSET;
+    if (proxy->pg->pgid || starting)
         composite_end_job(status);
     return HYD_pmcd_pmiserv_cleanup_all_pgs();
+}
+
+void composite_barrier_possible(const struct HYD_proxy *proxy)
+{
+    if (!proxy->pg->barrier_count || !HYD_server_info.user_global.auto_cleanup || composite_ending)
+        return;
+    for (struct HYD_proxy * other = proxy->pg->proxy_list; other; other = other->next) {
+        if (other->control_fd != HYD_FD_CLOSED)
+            continue;
+        fflush(stdout);
+        fprintf(stderr, "mpiexec: all ranks on host %s have ended, and other ranks wait for them in MPI_Init or MPI_Finalize: the job ends. "
+                "Does the program exist there, and is it built with this MPI?\n", other->node->hostname);
+        composite_end_job(255);
+    }
 }
 
 int composite_unwanted(int closed)
 {
     return closed || composite_ending;
+}
+
+HYD_status composite_no_more_input(void)
+{
+    return HYDT_dmx_query_fd_registration(STDIN_FILENO) ? HYDT_dmx_deregister_fd(STDIN_FILENO) : HYD_SUCCESS;
 }
 
 HYD_status composite_not_a_proxy(int fd)

@@ -31,8 +31,14 @@ int composite_unwanted(int closed);
 /* Closes a connection of which it is not known which proxy it belongs to: maybe it was none. */
 HYD_status composite_not_a_proxy(int fd);
 
+/* The proxy of the rank that reads standard input has ended: what it read is all that is wanted. */
+HYD_status composite_no_more_input(void);
+
 /* A signal for the job, sent to mpiexec: passed on to a proxy if there is one. What is still being started does not survive a
  * signal that ends. */
 HYD_status composite_pass_on(struct HYD_proxy *proxy, int signum);
+
+/* After a command or the end of a proxy: a barrier that some have entered and others, who have ended, never will ends the job. */
+void composite_barrier_possible(const struct HYD_proxy *proxy);
 
 #endif

@@ -9,6 +9,7 @@ struct composite_launcher {
     int ended;                  /* whether `status` is that of waitpid, */
     int status;
     long when;                  /* and since when */
+    int joined;                 /* all its proxies have connected */
     int itself;                 /* no launcher, but the proxy on this host */
     char *command;
     struct composite_launcher *next;

@@ -14,6 +14,22 @@ static inline void composite_upstream_gone(void)
     _exit(0);
 }
 
+/* Waits like Hydra's function for an event, and ends when mpiexec's host does not answer. */
+static inline HYD_status composite_wait_below(void)
+{
+    static int seconds = -1;
+    HYD_status status;
+
+    do {
+        if (seconds < 0 && HYD_pmcd_pmip.user_global.global_env.inherited)
+            seconds = composite_limit_of(&HYD_pmcd_pmip.user_global.global_env);
+        if (seconds > 0 && composite_silent(HYD_pmcd_pmip.upstream.control, seconds))
+            composite_upstream_gone();
+        status = HYDT_dmx_wait_for_event(seconds > 0 ? composite_silence_look(seconds) : -1);
+    } while (status == HYD_TIMED_OUT);
+    return status;
+}
+
 /* waitpid for any rank, during which mpiexec is heard: ranks may have closed their output long before they end. */
 static inline pid_t composite_wait_for_rank(int *status)
 {
@@ -28,6 +44,9 @@ static inline pid_t composite_wait_for_rank(int *status)
         if (nap.tv_nsec < 50000000)
             nap.tv_nsec *= 2;
     }
+    /* Where ranks had to be killed, one that ended in peace is no success of the job. */
+    if (pid > 0 && HYD_pmcd_pmip.downstream.forced_cleanup && *status == 0)
+        *status = 1 << 8;
     return pid;
 }
 

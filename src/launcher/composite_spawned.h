@@ -22,6 +22,8 @@ static inline void composite_all_or_nobody(void)
                 "this MPI?\n", HYD_pmcd_pmip.downstream.pmi_rank[composite_absent]);
     if (HYD_pmcd_pmip.downstream.exit_status[composite_absent] == -1)
         HYD_pmcd_pmip.downstream.exit_status[composite_absent] = 1;     /* not yet known: replaced by the true one, as another would not */
+    else if (HYD_pmcd_pmip.downstream.exit_status[composite_absent] == 0)
+        HYD_pmcd_pmip.downstream.exit_status[composite_absent] = 1 << 8;        /* no success of the job */
     composite_absent = -1;
     HYD_pmcd_pmip_send_signal(SIGKILL);
 }

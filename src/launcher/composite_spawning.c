@@ -163,6 +163,7 @@ int composite_spawn_ended(struct HYD_proxy *proxy)
 
 int composite_spawn_lost(struct HYD_proxy *proxy, const char *how)
 {
+    const struct timespec nap = { 0, 10000000 };
     struct composite_spawn *spawn = *composite_find_spawn(proxy->pg->pgid);
     char sentence[300];
 
@@ -171,6 +172,10 @@ int composite_spawn_lost(struct HYD_proxy *proxy, const char *how)
     MPL_snprintf(sentence, sizeof sentence, "Hydra's proxy on host %.100s %.150s", proxy->node->hostname, how);
     composite_fail_spawn(spawn, proxy, sentence);
     cleanup_proxy(proxy);
+    /* How its launcher ended is no failure of the job, which Hydra would make it when it waits for all of them. */
+    for (struct composite_launcher * launcher = composite_launchers; launcher; launcher = launcher->next)
+        for (int tries = 0; composite_is_launcher_of(launcher, proxy) && !composite_has_ended(launcher) && tries < 20; tries++)
+            nanosleep(&nap, NULL);
     return 1;
 }
 

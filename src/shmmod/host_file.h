@@ -43,6 +43,7 @@ class HostFile {
     Error put_card(std::uint32_t rank, std::span<const std::byte> card);
     // All that are there, by rank; views are valid until the next call. One that is not has no data, an empty one has.
     Result<std::vector<std::span<const std::byte>>> cards();
+    void forget_cards() { read_ = {}; }  // views end
 
   private:
     struct Header {

@@ -154,6 +154,11 @@ int MPIDI_COMPOSITE_partitions_ready(MPIR_Request * request, int n, const int pa
 
     MPIR_ERR_CHKANDJUMP(request->kind != MPIR_REQUEST_KIND__PART_SEND, mpi_errno, MPI_ERR_REQUEST, "**partition_no_send");
     MPIR_ERR_CHKANDJUMP(!MPIR_Part_request_is_active(request), mpi_errno, MPI_ERR_REQUEST, "**partition_inactive");
+    for (int i = 0; i < n; i++) {
+        int one = partitions ? partitions[i] : first + i;
+        MPIR_ERR_CHKANDJUMP1(one < 0 || one >= request->u.part.partitions, mpi_errno, MPI_ERR_ARG, "**partition_range",
+                             "**partition_range %d", one);
+    }
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     for (; done < n && again < 0; done++) {
         bool *ready = &PART(request).ready[partitions ? partitions[done] : first + done];

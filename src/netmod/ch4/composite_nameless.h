@@ -48,7 +48,7 @@ static inline bool composite_file_system_has(int file, long long size)
 {
     struct statvfs fs;
 
-    return fstatvfs(file, &fs) != 0 || size / (long long) fs.f_frsize <= (long long) fs.f_bavail;
+    return fstatvfs(file, &fs) != 0 || fs.f_blocks == 0 || size / (long long) fs.f_frsize <= (long long) fs.f_bavail;
 }
 
 /* `name` is a template for mkstemp() and becomes what peers open. -1 when there is no room for `size` bytes, either. */

@@ -61,9 +61,20 @@ static int composite_get_contents(MPI_Datatype datatype, int max_integers, int m
     return MPI_SUCCESS;
 }
 
+/* ROMIO frees what contents it was shown. */
+static int composite_type_free(MPI_Datatype * datatype)
+{
+    MPI_Datatype first;
+    MPI_Aint second;
+
+    return composite_pair(*datatype, &first, &second) ? MPI_SUCCESS : PMPI_Type_free(datatype);
+}
+
 #undef MPI_Type_get_envelope
 #define MPI_Type_get_envelope composite_get_envelope
 #undef MPI_Type_get_contents
 #define MPI_Type_get_contents composite_get_contents
+#undef MPI_Type_free
+#define MPI_Type_free composite_type_free
 
 #endif

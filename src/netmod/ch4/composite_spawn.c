@@ -4,7 +4,6 @@
 #include "composite_am.h"
 #include "netmod/composite/setup.h"
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -185,29 +184,14 @@ int MPIDI_COMPOSITE_upids_to_gpids(int size, int *remote_upid_size, char *remote
 /* What the process manager said about the last spawn that it refused; with \x1f for blanks. At least as long as PMI's lines. */
 char MPIDI_COMPOSITE_spawn_said[1024];
 
-static bool in_path(const char *program)
-{
-    const char *path = getenv("PATH");
-    char file[PATH_MAX];
-
-    for (size_t length; path && *path; path += length + (path[length] == ':')) {
-        length = strcspn(path, ":");
-        snprintf(file, sizeof file, "%.*s/%s", (int) length, path, program);
-        if (access(file, X_OK) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Asked before the process manager is, about what would never be answered. Whether there is such a reason, which is kept. */
 int MPIDI_COMPOSITE_cannot_spawn(void)
 {
     char *said = MPIDI_COMPOSITE_spawn_said;
 
     said[0] = 0;
-    if (!getenv("PMI_FD") && !getenv("PMI_PORT") && !in_path("mpiexec"))
-        strcpy(said, "the process manager of a program started without mpiexec is the mpiexec in PATH, and there is none; add it, or "
-               "start the program with mpiexec");
+    if (!getenv("PMI_FD") && !getenv("PMI_PORT"))
+        strcpy(said, "a program that was started without mpiexec has no process manager; start it with mpiexec -n 1");
     /* Slurm's own variable, and one that Hydra sets, which may itself run in a step. */
     else if (getenv("PMI_JOBID") && !getenv("MPI_LOCALNRANKS") && getenv("SLURM_STEP_ID") && !getenv("SLURM_OVERLAP"))
         strcpy(said, "with srun as the process manager, new processes are a step of the job that waits until this one gives its "

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -429,7 +430,7 @@ int pm_open(const pm_setup *setup)
     opening->rendezvous = rendezvous.value();
     opening->ranks_on_host = setup->ranks_on_host;
     opening->silence_limit = setup->udp_silence_limit > 0
-                                 ? std::chrono::milliseconds(static_cast<long>(setup->udp_silence_limit * 1000))
+                                 ? std::chrono::milliseconds(static_cast<long>(std::ceil(setup->udp_silence_limit * 1000)))
                                  : pm::never;
     opening->arrived = setup->arrived;
     opening->offered = setup->offered;

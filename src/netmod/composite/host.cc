@@ -103,6 +103,8 @@ int pm_host_cards(pm_host *host, const void **cards, size_t *sizes)
 
 void pm_host_leave(pm_host *host)
 {
+    if (host != nullptr)
+        host->file->forget_cards();
     delete host;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 
 #include "base/hash.h"
@@ -38,7 +39,7 @@ Error open_udp(Links *links, const pm_setup &setup, bool described, const std::v
     addresses.erase(std::ranges::unique(addresses).begin(), addresses.end());
     udp::Settings settings{described ? joined(addresses, ",") : setup.udp_interfaces, setup.udp_ports, setup.udp_guard, setup.udp_recovery,
                            setup.udp_segmentation,
-                           std::chrono::milliseconds(static_cast<long>(setup.udp_silence_limit * 1000))};
+                           std::chrono::milliseconds(static_cast<long>(std::ceil(setup.udp_silence_limit * 1000)))};
     auto udp = udp::Udp::create(settings, sink);
     if (!udp.ok())
         return udp.error();

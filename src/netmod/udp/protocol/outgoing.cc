@@ -166,14 +166,14 @@ void Outgoing::lose(Flight &flight, bool congestion)
 
 void Outgoing::on_narrow(std::size_t packet_size)
 {
-    doubtful_ = 0;
     proved_ = std::min(proved_, packet_size);
     for (std::size_t i = 0; i < flights_.size(); ++i) {
         Flight &flight = flights_[i];
-        flight.losses = 0;
         if (flight.state == Flight::State::on_its_way && flight.longest > packet_size)
             lose(flight, false);
+        flight.losses = 0;
     }
+    doubtful_ = 0;  // about a size that is no longer sent
 }
 
 bool Outgoing::on_acknowledged(std::uint64_t acknowledged, std::span<const std::byte> bitmap, Time held_back, Time now)
