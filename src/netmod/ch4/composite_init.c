@@ -25,11 +25,27 @@ static int is_node_root(void)
     return MPIR_Process.node_root_map[MPIR_Process.node_map[MPIR_Process.rank]] == MPIR_Process.rank;
 }
 
+/* Hydra numbers the hosts of a spawned job as it goes round; those in front of the first one have numbers, too, but no ranks. MPICH
+ * compares numbers of hosts and of ranks, and asks the first rank of each host: so hosts without ranks are not counted. */
+static void number_hosts(void)
+{
+    for (int node = MPIR_Process.num_nodes - 1; node >= 0; node--) {
+        if (MPIR_Process.node_root_map[node] >= 0)
+            continue;
+        MPIR_Process.num_nodes--;
+        for (int i = node; i < MPIR_Process.num_nodes; i++)
+            MPIR_Process.node_root_map[i] = MPIR_Process.node_root_map[i + 1];
+        for (int rank = 0; rank < MPIR_Process.size; rank++)
+            MPIR_Process.node_map[rank] -= MPIR_Process.node_map[rank] > node;
+    }
+}
+
 static int join_host(void)
 {
     int mpi_errno = MPI_SUCCESS;
     pm_host_name name = { 0, 0, -1 };
 
+    number_hosts();
     if (MPIR_Process.num_nodes == MPIR_Process.size)
         return MPI_SUCCESS;
     if (is_node_root())
