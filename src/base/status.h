@@ -1,4 +1,4 @@
-// What a call that can fail answers. One place (netmod/ch4) maps it to an MPI error.
+// What a call that can fail answers. One place (src/ch4) maps it to an MPI error.
 #pragma once
 
 #include <string>

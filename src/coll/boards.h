@@ -4,7 +4,7 @@
 #include <new>
 #include <vector>
 
-#include "netmod/composite/heap.h"
+#include "netmod/core/shared.h"
 
 namespace pm::coll {
 

@@ -2,7 +2,7 @@
 #ifndef PM_COLL_GROUP_H_INCLUDED
 #define PM_COLL_GROUP_H_INCLUDED
 
-#include "netmod/composite/core.h"
+#include "netmod/core/core.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,4 +1,4 @@
-/* Where messages of the engines of src/coll arrive; as the upcalls of netmod/composite/setup.h. */
+/* Where messages of the engines of src/coll arrive; as the upcalls of netmod/core/setup.h. */
 #ifndef PM_COLL_MESSAGES_H_INCLUDED
 #define PM_COLL_MESSAGES_H_INCLUDED
 

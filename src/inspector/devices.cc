@@ -6,7 +6,7 @@
 #include "base/joined.h"
 #include "inspector/commands.h"
 #include "inspector/findings.h"
-#include "netmod/composite/links.h"
+#include "netmod/core/links.h"
 
 namespace pm::inspector {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "inspector/findings.h"
-#include "netmod/composite/settings.h"
+#include "netmod/routing/settings.h"
 #include "shmmod/pull.h"
 #include "shmmod/segment.h"
 

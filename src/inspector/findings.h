@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "netmod/composite/links.h"
+#include "netmod/core/links.h"
 
 namespace pm::inspector {
 

@@ -2,7 +2,7 @@
 #include <cstdlib>
 
 #include "inspector/findings.h"
-#include "netmod/composite/settings.h"
+#include "netmod/routing/settings.h"
 #ifdef PM_HAVE_UCX
 #include "netmod/ucx/words.h"
 #endif

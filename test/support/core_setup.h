@@ -1,7 +1,7 @@
 // The core as a process opens it that has no wishes, without upcalls.
 #pragma once
 
-#include "netmod/composite/setup.h"
+#include "netmod/core/setup.h"
 
 namespace pm::test {
 

@@ -1,5 +1,5 @@
 // A card says what its owner meant, whole or short, and bytes that are none are refused.
-#include "netmod/composite/card.h"
+#include "netmod/routing/card.h"
 
 #include <gtest/gtest.h>
 

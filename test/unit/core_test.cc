@@ -1,7 +1,7 @@
 // The core as MPICH's C code sees it, in one process that sends to itself.
-#include "netmod/composite/core.h"
-#include "netmod/composite/heap.h"
-#include "netmod/composite/setup.h"
+#include "netmod/core/core.h"
+#include "netmod/core/shared.h"
+#include "netmod/core/setup.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "netmod/composite/settings.h"
+#include "netmod/routing/settings.h"
 #include "pm/device.h"
 #include "support/core_setup.h"
 #include "support/pattern.h"

@@ -1,5 +1,5 @@
 // Networks as they are described and as they are found.
-#include "netmod/composite/networks.h"
+#include "netmod/routing/networks.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

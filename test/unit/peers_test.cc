@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "netmod/composite/card.h"
-#include "netmod/composite/settings.h"
-#include "netmod/composite/setup.h"
+#include "netmod/routing/card.h"
+#include "netmod/routing/settings.h"
+#include "netmod/core/setup.h"
 #include "support/core_setup.h"
 #include "support/time_limit.h"
 #include "support/ucx_environment.h"

@@ -1,5 +1,5 @@
 // Cards make a table: the same for everybody, whoever is asked.
-#include "netmod/composite/plan.h"
+#include "netmod/routing/plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What a user is told about a job: the same for the same job, whatever bytes are in the names; and its way through the network.
-#include "netmod/composite/report.h"
+#include "netmod/report/report.h"
 
 #include <gtest/gtest.h>
 

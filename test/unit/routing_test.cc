@@ -1,5 +1,5 @@
 // The rules of the composite: the routing table of the paper, and what must hold for every topology.
-#include "netmod/composite/routing.h"
+#include "netmod/routing/rule.h"
 
 #include <gtest/gtest.h>
 

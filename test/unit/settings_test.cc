@@ -1,5 +1,5 @@
 // What a user may set: known words are understood, unknown ones are errors that list the known ones.
-#include "netmod/composite/settings.h"
+#include "netmod/routing/settings.h"
 
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ TEST(Settings, TheTableIsThatOfTheDocumentsAndOfTheVariables)
         EXPECT_TRUE(file) << name;
         return std::string(std::istreambuf_iterator<char>(file), {});
     };
-    std::string variables = contents("src/netmod/ch4/composite_cvars.c"), manual = contents("man/man7/mpich-composite.7"), readme = contents("README.md");
+    std::string variables = contents("src/ch4/netmod/composite_cvars.c"), manual = contents("man/man7/mpich-composite.7"), readme = contents("README.md");
     std::vector<std::string> known, declared;
     for (const Setting &each : known_settings()) {
         known.push_back(each.name);

@@ -1,6 +1,6 @@
 // Hosts are asked only when it is quiet for long, and only those that stay silent are given up. Time is ours; the hosts are this
 // one, which refuses, and one without a way to it.
-#include "netmod/composite/watch.h"
+#include "netmod/core/watch.h"
 
 #include <gtest/gtest.h>
 

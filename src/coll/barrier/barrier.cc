@@ -5,7 +5,8 @@
 
 #include "coll/barrier/engine.h"
 #include "coll/boards.h"
-#include "netmod/composite/nearby.h"
+#include "netmod/core/setup.h"
+#include "netmod/core/shared.h"
 
 size_t pm_barriers_in_flight;
 

@@ -10,9 +10,9 @@
 #include "coll/boards.h"
 #include "coll/mcast/engine.h"
 #include "coll/mcast/outbox.h"
-#include "netmod/composite/heap.h"
-#include "netmod/composite/nearby.h"
-#include "netmod/composite/state.h"
+#include "netmod/core/failed.h"
+#include "netmod/core/setup.h"
+#include "netmod/core/shared.h"
 
 int pm_mcast_watches;
 

@@ -6,8 +6,9 @@
 
 #include "coll/boards.h"
 #include "coll/window/engine.h"
-#include "netmod/composite/nearby.h"
-#include "netmod/composite/state.h"
+#include "netmod/core/failed.h"
+#include "netmod/core/setup.h"
+#include "netmod/core/shared.h"
 
 size_t pm_counters_armed;
 

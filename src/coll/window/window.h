@@ -7,7 +7,7 @@
 #ifndef PM_WINDOW_H_INCLUDED
 #define PM_WINDOW_H_INCLUDED
 
-#include "netmod/composite/core.h"
+#include "netmod/core/core.h"
 
 #ifdef __cplusplus
 extern "C" {

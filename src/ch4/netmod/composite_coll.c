@@ -1,0 +1,260 @@
+/* Collectives on a host with more ranks than cores.
+ *
+ * There a message costs little and a turn on a core costs much: while a rank waits, every other rank of its core has a turn. A tree
+ * or butterfly of log2(n) rounds needs as many turns of everybody. When all talk to one rank, two are enough; when everybody
+ * tells everybody, one is, as long as n * n messages are cheap.
+ * Where every rank has a core, and for communicators over several hosts, MPICH's own algorithms are better and are used. So
+ * they are when the user chose an algorithm. */
+#include "mpidimpl.h"
+#include "composite_impl.h"
+#include "composite_coll.h"
+#include "composite_coll_life.h"
+#include "composite_exchange.h"
+#include "netmod/core/shared.h"
+
+/* The largest vector that one rank reduces for all. */
+#define FLAT_REDUCE_LIMIT 4096
+/* More ranks than this make the one rank the bottleneck. */
+#define FLAT_RANKS_LIMIT 64
+
+/* All ranks are of this job and on this host: then all of them answer the same here, and to pm_crowded(). */
+static bool on_one_host(MPIR_Comm * comm)
+{
+    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM || MPIDI_COMM(comm, map).mode == MPIDI_RANK_MAP_MLUT ||
+        MPIDI_COMM(comm, map).avtid != 0)
+        return false;
+    return comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__NODE ||
+        (comm->node_comm != NULL && comm->node_comm->local_size == comm->local_size);
+}
+
+static bool flat_is_better(MPIR_Comm * comm)
+{
+    return pm_crowded() && comm->local_size > 1 && comm->local_size <= FLAT_RANKS_LIMIT && on_one_host(comm);
+}
+
+/* Notes a failure and goes on, as MPICH's collectives do. */
+static void note(int result, int *mpi_errno, MPIR_Errflag_t * errflag)
+{
+    if (result) {
+        *errflag = MPIX_ERR_PROC_FAILED == MPIR_ERR_GET_CLASS(result) ? MPIR_ERR_PROC_FAILED : MPIR_ERR_OTHER;
+        MPIR_ERR_ADD(*mpi_errno, result);
+    }
+}
+
+static int tell_all_others(const void *data, MPI_Aint count, MPI_Datatype datatype, int tag, MPIR_Comm * comm,
+                           MPIR_Errflag_t * errflag)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPIR_Request *requests[FLAT_RANKS_LIMIT];
+    int sent = 0;
+
+    for (int i = 1; i < comm->local_size; i++)
+        note(MPIC_Isend(data, count, datatype, (comm->rank + i) % comm->local_size, tag, comm, &requests[sent++], errflag),
+             &mpi_errno, errflag);
+    note(MPIC_Waitall(sent, requests, MPI_STATUSES_IGNORE, errflag), &mpi_errno, errflag);
+    return mpi_errno;
+}
+
+/* A message of another size than expected is the user's error: the ranks called the collective with different sizes. */
+static int hear(int from, void *data, MPI_Aint count, MPI_Datatype datatype, int tag, MPIR_Comm * comm,
+                MPIR_Errflag_t * errflag)
+{
+    int mpi_errno;
+    MPI_Status status;
+    MPI_Aint type_size, received;
+
+    mpi_errno = MPIC_Recv(data, count, datatype, from, tag, comm, &status, errflag);
+    MPIR_ERR_CHECK(mpi_errno);
+    MPIR_Datatype_get_size_macro(datatype, type_size);
+    received = MPIR_STATUS_GET_COUNT(status);
+    MPIR_ERR_CHKANDJUMP2(received != type_size * count, mpi_errno, MPI_ERR_OTHER, "**collective_size_mismatch",
+                         "**collective_size_mismatch %d %d", (int) received, (int) (type_size * count));
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* A copy of what a root broadcast, in memory that the others can read: the root need not wait for them, and so for no further
+ * turns. There is room for a few, since the others may be far behind. */
+typedef struct kept {
+    struct kept *next;
+    void *data;
+    size_t size;
+    int sends;
+    MPIR_Request *requests[FLAT_RANKS_LIMIT];
+} kept_t;
+
+static kept_t *kept_copies;
+
+/* Frees the copies that everybody has read. */
+static void drop_copies(void)
+{
+    kept_t **place = &kept_copies;
+
+    while (*place) {
+        kept_t *copy = *place;
+        while (copy->sends > 0 && MPIR_Request_is_complete(copy->requests[copy->sends - 1]))
+            MPIR_Request_free(copy->requests[--copy->sends]);
+        if (copy->sends > 0) {
+            place = &copy->next;
+            continue;
+        }
+        *place = copy->next;
+        pm_shared_free(copy->data);
+        MPL_free(copy);
+    }
+}
+
+/* NULL when there is no room for one more. */
+static kept_t *keep_copy(const void *data, size_t size)
+{
+    kept_t *copy = NULL;
+    void *block;
+
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    drop_copies();
+    block = pm_shared_alloc(size);
+    if (block) {
+        copy = MPL_malloc(sizeof *copy, MPL_MEM_COLL);
+        if (copy == NULL)
+            pm_shared_free(block);
+    }
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    if (copy) {
+        copy->data = block;
+        copy->size = size;
+        copy->sends = 0;
+        memcpy(copy->data, data, size);
+    }
+    return copy;
+}
+
+void MPIDI_COMPOSITE_coll_init(void)
+{
+    exchange_handler = MPIDIG_am_reg_cb_dynamic(NULL, exchange_arrived);
+    MPIR_Assert(exchange_handler >= 0);
+}
+
+void MPIDI_COMPOSITE_coll_comm_free(MPIR_Comm * comm)
+{
+    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM)
+        return;                 /* the id of an intercommunicator is the other side's */
+    MPL_free(exchanges[comm->context_id]);
+    exchanges[comm->context_id] = NULL;
+}
+
+int MPIDI_COMPOSITE_coll_finalize(void)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    while (drop_copies(), kept_copies != NULL && mpi_errno == MPI_SUCCESS) {
+        mpi_errno = MPID_Progress_test(NULL);
+        MPIDI_COMPOSITE_WAIT_MESSAGE();
+    }
+    return mpi_errno;
+}
+
+/* Tells all others where the copy is. */
+static int offer_copy(kept_t * copy, int tag, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    for (int i = 1; i < comm->local_size; i++)
+        note(MPIC_Isend(copy->data, copy->size, MPI_BYTE, (comm->rank + i) % comm->local_size, tag, comm,
+                        &copy->requests[copy->sends++], errflag), &mpi_errno, errflag);
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    copy->next = kept_copies;
+    kept_copies = copy;
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    return mpi_errno;
+}
+
+/* `root` sends the same to everybody. */
+static int flat_bcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, int root, int tag, MPIR_Comm * comm,
+                      MPIR_Errflag_t * errflag)
+{
+    int contiguous;
+    MPI_Aint true_lb;
+    size_t size;
+    MPIR_Datatype *type ATTRIBUTE((unused));
+    kept_t *copy = NULL;
+
+    if (comm->rank != root)
+        return hear(root, buffer, count, datatype, tag, comm, errflag);
+    MPIDI_Datatype_get_info(count, datatype, contiguous, size, type, true_lb);
+    if (contiguous && size > MPIDI_COMPOSITE_EAGER_LIMIT && size <= PM_SHARED_LIMIT)
+        copy = keep_copy(MPIR_get_contig_ptr(buffer, true_lb), size);
+    return copy ? offer_copy(copy, tag, comm, errflag) : tell_all_others(buffer, count, datatype, tag, comm, errflag);
+}
+
+int MPIDI_COMPOSITE_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    int mpi_errno = MPI_SUCCESS;
+    int ranks = comm->local_size;
+    char (*all)[EXCHANGE_BYTES_LIMIT];
+
+    if (MPIR_CVAR_BARRIER_INTRA_ALGORITHM != MPIR_CVAR_BARRIER_INTRA_ALGORITHM_auto || !on_one_host(comm))
+        return MPIR_Barrier_impl(comm, errflag);
+    if (!flat_is_better(comm))
+        return MPIR_Barrier_intra_dissemination(comm, errflag);
+
+    if (ranks <= EXCHANGE_RANKS_LIMIT)
+        return exchange_bytes(NULL, 0, comm, &all);
+    if (comm->rank != 0) {
+        note(MPIC_Send(NULL, 0, MPI_BYTE, 0, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
+    } else {
+        for (int from = 1; from < ranks; from++)
+            note(hear(from, NULL, 0, MPI_BYTE, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
+    }
+    note(flat_bcast(NULL, 0, MPI_BYTE, 0, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_bcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, int root, MPIR_Comm * comm,
+                          MPIR_Errflag_t * errflag)
+{
+    MPI_Aint size;
+
+    MPIR_Datatype_get_size_macro(datatype, size);
+    if (MPIR_CVAR_BCAST_INTRA_ALGORITHM != MPIR_CVAR_BCAST_INTRA_ALGORITHM_auto || !flat_is_better(comm) || size * count == 0)
+        return MPIR_Bcast_impl(buffer, count, datatype, root, comm, errflag);
+    return flat_bcast(buffer, count, datatype, root, MPIR_BCAST_TAG, comm, errflag);
+}
+
+int MPIDI_COMPOSITE_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op,
+                              MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPI_Aint size, extent;
+    char mine[FLAT_REDUCE_LIMIT] ATTRIBUTE((aligned(16)));
+    char others[FLAT_REDUCE_LIMIT] ATTRIBUTE((aligned(16)));
+
+    MPIR_Datatype_get_size_macro(datatype, size);
+    MPIR_Datatype_get_extent_macro(datatype, extent);
+    if (MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM != MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM_auto || !flat_is_better(comm) ||
+        !HANDLE_IS_BUILTIN(datatype) || !HANDLE_IS_BUILTIN(op) || size != extent || size * count == 0 ||
+        size * count > FLAT_REDUCE_LIMIT)
+        return MPIR_Allreduce_impl(sendbuf, recvbuf, count, datatype, op, comm, errflag);
+
+    /* Whoever reduces does it in the order of the ranks, so that all have the same result, bit for bit. */
+    memcpy(mine, sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, size * count);
+    if (comm->local_size <= EXCHANGE_RANKS_LIMIT && size * count <= EXCHANGE_BYTES_LIMIT) {
+        char (*all)[EXCHANGE_BYTES_LIMIT];
+        note(exchange_bytes(mine, size * count, comm, &all), &mpi_errno, errflag);
+        memcpy(recvbuf, all[0], size * count);
+        for (int from = 1; from < comm->local_size; from++)
+            note(MPIR_Reduce_local(all[from], recvbuf, count, datatype, op), &mpi_errno, errflag);
+        return mpi_errno;
+    }
+    if (comm->rank != 0) {
+        note(MPIC_Send(mine, count, datatype, 0, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
+    } else {
+        memcpy(recvbuf, mine, size * count);
+        for (int from = 1; from < comm->local_size; from++) {
+            note(hear(from, others, count, datatype, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
+            note(MPIR_Reduce_local(others, recvbuf, count, datatype, op), &mpi_errno, errflag);
+        }
+    }
+    note(flat_bcast(recvbuf, count, datatype, 0, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
+    return mpi_errno;
+}

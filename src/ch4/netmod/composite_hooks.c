@@ -1,0 +1,164 @@
+/* Hooks of objects, about most of which this netmod keeps nothing, and calls that MPICH's generic code serves as they are. */
+#include "mpidimpl.h"
+#include "composite_impl.h"
+#include "composite_coll_life.h"
+#include "composite_win.h"
+#include "netmod/core/setup.h"
+
+#define NOTHING_TO_DO(name, ...) \
+    int MPIDI_COMPOSITE_##name(__VA_ARGS__) \
+    { \
+        return MPI_SUCCESS; \
+    }
+
+NOTHING_TO_DO(comm_set_hints, MPIR_Comm * comm, MPIR_Info * info)
+NOTHING_TO_DO(mpi_comm_commit_pre_hook, MPIR_Comm * comm)
+NOTHING_TO_DO(mpi_win_attach_hook, MPIR_Win * win, void *base, MPI_Aint size)
+NOTHING_TO_DO(mpi_win_detach_hook, MPIR_Win * win, const void *base)
+NOTHING_TO_DO(mpi_type_commit_hook, MPIR_Datatype * type)
+NOTHING_TO_DO(mpi_type_free_hook, MPIR_Datatype * type)
+NOTHING_TO_DO(mpi_op_commit_hook, MPIR_Op * op)
+NOTHING_TO_DO(mpi_op_free_hook, MPIR_Op * op)
+
+/* Memory of these is registered with devices; the other windows are reached by messages, or are shared memory already. */
+static int open_window(MPIR_Win * win, bool share)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    if (share)
+        mpi_errno = MPIDI_COMPOSITE_share_window(win);
+    return mpi_errno ? mpi_errno : MPIDI_COMPOSITE_notify_open(win);
+}
+
+int MPIDI_COMPOSITE_mpi_win_create_hook(MPIR_Win * win)
+{
+    return open_window(win, true);
+}
+
+int MPIDI_COMPOSITE_mpi_win_allocate_hook(MPIR_Win * win)
+{
+    return open_window(win, true);
+}
+
+int MPIDI_COMPOSITE_mpi_win_allocate_shared_hook(MPIR_Win * win)
+{
+    return open_window(win, false);
+}
+
+int MPIDI_COMPOSITE_mpi_win_create_dynamic_hook(MPIR_Win * win)
+{
+    return open_window(win, false);
+}
+
+int MPIDI_COMPOSITE_mpi_win_free_hook(MPIR_Win * win)
+{
+    MPIDI_COMPOSITE_unshare_window(win);
+    MPIDI_COMPOSITE_notify_close(win);
+    MPL_free(MPIDI_COMPOSITE_WIN(win).posts.of_rank);
+    MPL_free(MPIDI_COMPOSITE_WIN(win).completes.of_rank);
+    return MPI_SUCCESS;
+}
+
+int MPIDI_COMPOSITE_mpi_comm_commit_post_hook(MPIR_Comm * comm)
+{
+    MPIDI_COMPOSITE_group_commit(comm);
+    return MPI_SUCCESS;
+}
+
+int MPIDI_COMPOSITE_mpi_comm_free_hook(MPIR_Comm * comm)
+{
+    MPIDI_COMPOSITE_coll_comm_free(comm);
+    MPIDI_COMPOSITE_group_free(comm);
+    return MPI_SUCCESS;
+}
+
+void *MPIDI_COMPOSITE_mpi_alloc_mem(MPI_Aint size, MPIR_Info * info)
+{
+    return MPIDIG_mpi_alloc_mem(size, info);
+}
+
+int MPIDI_COMPOSITE_mpi_free_mem(void *ptr)
+{
+    return MPIDIG_mpi_free_mem(ptr);
+}
+
+int MPIDI_COMPOSITE_mpi_psend_init(const void *buf, int partitions, MPI_Aint count, MPI_Datatype datatype, int rank, int tag,
+                                   MPIR_Comm * comm, MPIR_Info * info, MPIDI_av_entry_t * av, MPIR_Request ** request)
+{
+    int mpi_errno = rank == MPI_PROC_NULL ?
+        MPIDI_COMPOSITE_partitions_with_nobody(MPIR_REQUEST_KIND__PART_SEND, partitions, datatype, comm, request) :
+        MPIDIG_mpi_psend_init(buf, partitions, count, datatype, rank, tag, comm, info, request);
+
+    MPIR_ERR_CHECK(mpi_errno);
+    MPIDI_PART_REQUEST(*request, netmod).composite.ready = MPL_calloc(partitions, sizeof(bool), MPL_MEM_BUFFER);
+    MPIR_ERR_CHKANDJUMP(MPIDI_PART_REQUEST(*request, netmod).composite.ready == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_mpi_precv_init(void *buf, int partitions, MPI_Aint count, MPI_Datatype datatype, int rank, int tag,
+                                   MPIR_Comm * comm, MPIR_Info * info, MPIDI_av_entry_t * av, MPIR_Request ** request)
+{
+    int mpi_errno = rank == MPI_PROC_NULL ?
+        MPIDI_COMPOSITE_partitions_with_nobody(MPIR_REQUEST_KIND__PART_RECV, partitions, datatype, comm, request) :
+        MPIDIG_mpi_precv_init(buf, partitions, count, datatype, rank, tag, comm, info, request);
+
+    if (mpi_errno == MPI_SUCCESS)
+        MPIDI_PART_REQUEST(*request, netmod).composite.ready = NULL;
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_mpi_win_set_info(MPIR_Win * win, MPIR_Info * info)
+{
+    return MPIDIG_mpi_win_set_info(win, info);
+}
+
+int MPIDI_COMPOSITE_mpi_win_get_info(MPIR_Win * win, MPIR_Info ** info)
+{
+    return MPIDIG_mpi_win_get_info(win, info);
+}
+
+int MPIDI_COMPOSITE_mpi_win_free(MPIR_Win ** win)
+{
+    return MPIDIG_mpi_win_free(win);
+}
+
+int MPIDI_COMPOSITE_mpi_win_create(void *base, MPI_Aint length, int disp_unit, MPIR_Info * info, MPIR_Comm * comm,
+                                   MPIR_Win ** win)
+{
+    return MPIDIG_mpi_win_create(base, length, disp_unit, info, comm, win);
+}
+
+int MPIDI_COMPOSITE_mpi_win_attach(MPIR_Win * win, void *base, MPI_Aint size)
+{
+    return MPIDIG_mpi_win_attach(win, base, size);
+}
+
+int MPIDI_COMPOSITE_mpi_win_detach(MPIR_Win * win, const void *base)
+{
+    return MPIDIG_mpi_win_detach(win, base);
+}
+
+int MPIDI_COMPOSITE_mpi_win_allocate(MPI_Aint size, int disp_unit, MPIR_Info * info, MPIR_Comm * comm, void *baseptr,
+                                     MPIR_Win ** win)
+{
+    return MPIDIG_mpi_win_allocate(size, disp_unit, info, comm, baseptr, win);
+}
+
+int MPIDI_COMPOSITE_mpi_win_allocate_shared(MPI_Aint size, int disp_unit, MPIR_Info * info, MPIR_Comm * comm,
+                                            void **baseptr, MPIR_Win ** win)
+{
+    return MPIDIG_mpi_win_allocate_shared(size, disp_unit, info, comm, baseptr, win);
+}
+
+int MPIDI_COMPOSITE_mpi_win_create_dynamic(MPIR_Info * info, MPIR_Comm * comm, MPIR_Win ** win)
+{
+    return MPIDIG_mpi_win_create_dynamic(info, comm, win);
+}
+
+void MPIDI_COMPOSITE_wait_in_background(void)
+{
+    if (!pm_wait_in_background())
+        MPIDI_COMPOSITE_WAIT_MESSAGE();
+}

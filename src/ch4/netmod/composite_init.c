@@ -1,0 +1,418 @@
+/* Start, address exchange and end. */
+#include "mpidimpl.h"
+#include "composite_impl.h"
+#include "composite_coll_life.h"
+#include "composite_measure.h"
+#include "composite_offer.h"
+#include "composite_report.h"
+#include "base/two_mpis.h"
+#include "coll/mcast/mcast.h"
+#include "coll/messages.h"
+#include "netmod/core/setup.h"
+#include <pthread.h>
+#include <unistd.h>
+
+/* Whether this process has no open device. It says so in init_world, when all processes are in the same place: a process that
+ * ends while another one talks to the process manager takes Hydra's proxy along, and with it what was said. */
+static int without_device = 0;
+
+/* The file that the ranks of this host share. Without it (a container for each rank, for one) all goes over the process manager, and
+ * each rank has a file of its own. */
+static pm_host *host = NULL;
+
+static int is_node_root(void)
+{
+    return MPIR_Process.node_root_map[MPIR_Process.node_map[MPIR_Process.rank]] == MPIR_Process.rank;
+}
+
+/* Hydra numbers the hosts of a spawned job as it goes round; those in front of the first one have numbers, too, but no ranks. MPICH
+ * compares numbers of hosts and of ranks, and asks the first rank of each host: so hosts without ranks are not counted. */
+static void number_hosts(void)
+{
+    for (int node = MPIR_Process.num_nodes - 1; node >= 0; node--) {
+        if (MPIR_Process.node_root_map[node] >= 0)
+            continue;
+        MPIR_Process.num_nodes--;
+        for (int i = node; i < MPIR_Process.num_nodes; i++)
+            MPIR_Process.node_root_map[i] = MPIR_Process.node_root_map[i + 1];
+        for (int rank = 0; rank < MPIR_Process.size; rank++)
+            MPIR_Process.node_map[rank] -= MPIR_Process.node_map[rank] > node;
+    }
+}
+
+static int join_host(void)
+{
+    int mpi_errno = MPI_SUCCESS;
+    pm_host_name name = { 0, 0, -1 };
+
+    number_hosts();
+    if (MPIR_Process.num_nodes == MPIR_Process.size)
+        return MPI_SUCCESS;
+    if (is_node_root())
+        host = pm_host_create(MPIR_CVAR_CH4_COMPOSITE_SHMEM_BACKING, MPIR_Process.local_size, MPIR_Process.size, &name);
+    mpi_errno = MPIR_pmi_bcast(&name, sizeof name, MPIR_PMI_DOMAIN_LOCAL);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (!is_node_root() && name.process != 0)
+        host = pm_host_join(&name);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_init_local(int *tag_bits)
+{
+    int mpi_errno = MPI_SUCCESS;
+    pm_setup setup;
+    const char *two_mpis = MPIR_Process.rank == 0 ? pm_two_mpis() : NULL;
+
+    if (two_mpis != NULL)
+        fprintf(stderr, "composite: %s\n", two_mpis);
+    MPIDI_COMPOSITE_warn_if_alone();
+    pm_make_room();
+    mpi_errno = join_host();
+    MPIR_ERR_CHECK(mpi_errno);
+    memset(&setup, 0, sizeof setup);
+    setup.devices = MPIR_CVAR_CH4_COMPOSITE_DEVICES;
+    setup.networks = MPIR_CVAR_CH4_COMPOSITE_NETWORKS;
+    setup.priority = MPIR_CVAR_CH4_COMPOSITE_PRIORITY;
+    setup.routes = MPIR_CVAR_CH4_COMPOSITE_ROUTES;
+    setup.wait = MPIR_CVAR_CH4_COMPOSITE_WAIT;
+    setup.background_wait = MPIR_CVAR_CH4_COMPOSITE_PROGRESS_WAIT;
+    setup.rendezvous = MPIR_CVAR_CH4_COMPOSITE_SHMEM_RNDV;
+    setup.shmem_backing = MPIR_CVAR_CH4_COMPOSITE_SHMEM_BACKING;
+    setup.udp_interfaces = MPIR_CVAR_CH4_COMPOSITE_UDP_INTERFACES;
+    setup.udp_ports = MPIR_CVAR_CH4_COMPOSITE_UDP_PORTS;
+    setup.udp_guard = MPIR_CVAR_CH4_COMPOSITE_UDP_GUARD;
+    setup.udp_recovery = MPIR_CVAR_CH4_COMPOSITE_UDP_RECOVERY;
+    setup.udp_segmentation = MPIR_CVAR_CH4_COMPOSITE_UDP_SEGMENTATION;
+    setup.udp_silence_limit = MPIR_CVAR_CH4_COMPOSITE_UDP_SILENCE_LIMIT;
+    setup.ranks_on_host = MPIR_Process.local_size;
+    setup.process = MPIR_Process.local_rank;
+    setup.host = host;
+    setup.arrived = MPIDI_COMPOSITE_arrived;
+    setup.more = MPIDI_COMPOSITE_more;
+    setup.place = MPIDI_COMPOSITE_place;
+    setup.placed = MPIDI_COMPOSITE_placed;
+    setup.offered = MPIDI_COMPOSITE_offered;
+    setup.sent = MPIDI_COMPOSITE_sent;
+    setup.idle = pm_coll_attend;
+    setup.has_news = pm_mcast_has_news;
+    MPIDI_COMPOSITE_report_init();
+    /* ch4's composition of MPI_Reduce by hosts gives wrong results when hosts have different numbers of ranks (test/mpich:
+     * coll/reduce on test/coc/figure-3); MPICH's general one does not. */
+    if (getenv("MPIR_CVAR_REDUCE_DEVICE_COLLECTIVE") == NULL)
+        MPIR_CVAR_REDUCE_DEVICE_COLLECTIVE = 0;
+    /* A communicator costs one allreduce while there are no more than 32 for each of these, and two from then on; half of them stay for
+     * threads that make some at the same time. */
+    if (getenv("MPIR_CVAR_CTXID_EAGER_SIZE") == NULL)
+        MPIR_CVAR_CTXID_EAGER_SIZE = MPIR_MAX_CONTEXT_MASK / 2;
+    without_device = pm_make_room() != PM_OK || pm_open(&setup) != PM_OK || MPIDI_COMPOSITE_mcast_init() != PM_OK ||
+        MPIDI_COMPOSITE_notify_init() != PM_OK;
+    MPIDI_COMPOSITE_fuzzy_init();
+
+    *tag_bits = MPIR_TAG_BITS_DEFAULT;
+    MPIDIG_am_rndv_reg_cb(MPIDI_COMPOSITE_RNDV_PULL, MPIDI_COMPOSITE_pull_matched);
+    MPIDI_COMPOSITE_global.handler_pulled = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_pulled);
+    MPIDI_COMPOSITE_global.handler_dynamic = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_dynamic_arrived);
+    MPIDI_COMPOSITE_coll_init();
+    MPIDI_COMPOSITE_global.handler_ping = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_ping_arrived);
+    MPIDI_COMPOSITE_global.handler_report = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_report_arrived);
+    MPIR_Assert(MPIDI_COMPOSITE_global.handler_pulled >= 0 && MPIDI_COMPOSITE_global.handler_dynamic >= 0 &&
+                MPIDI_COMPOSITE_global.handler_ping >= 0 && MPIDI_COMPOSITE_global.handler_report >= 0);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* A card on its way; size 0 when the rank has no device. */
+typedef struct {
+    int size;
+    char bytes[PM_CARD_MAX];
+} card_t;
+
+/* The cards of a host on their way: one after the other, sizes before bytes. */
+typedef struct {
+    int complete;
+    char cards[];
+} batch_t;
+
+/* Each rank asks the process manager for each card: for when the ranks of a host share no file. */
+static int exchange_by_all(const card_t * mine, card_t ** all, const void **cards, size_t * sizes)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    *all = MPL_calloc(MPIR_Process.size, sizeof **all, MPL_MEM_ADDRESS);
+    MPIR_ERR_CHKANDJUMP(*all == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    /* Cards are much shorter than they may be. */
+    mpi_errno = MPIR_pmi_allgather(mine, (int) sizeof mine->size + mine->size, *all, sizeof **all, MPIR_PMI_DOMAIN_ALL);
+    MPIR_ERR_CHECK(mpi_errno);
+    for (int rank = 0; rank < MPIR_Process.size; rank++) {
+        cards[rank] = (*all)[rank].bytes;
+        sizes[rank] = (*all)[rank].size;
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* What is in the file of this host, and whether it is all of the ranks of `node`, or of all nodes (-1). */
+static int read_host(int node, const void **cards, size_t * sizes, int *complete)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    *complete = host != NULL;
+    if (host == NULL)
+        return MPI_SUCCESS;
+    if (pm_host_cards(host, cards, sizes) != PM_OK)
+        MPIDI_COMPOSITE_FAIL(mpi_errno);
+    for (int rank = 0; rank < MPIR_Process.size; rank++)
+        if ((node < 0 || MPIR_Process.node_map[rank] == node) && cards[rank] == NULL)
+            *complete = 0;
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* One rank of each host tells the others of its kind the cards of its host, and its host those of the others. A host whose ranks share
+ * no file says so; nobody's file is complete then. */
+static int exchange_by_hosts(const void **cards, size_t * sizes)
+{
+    int mpi_errno = MPI_SUCCESS;
+    int node = MPIR_Process.node_map[MPIR_Process.rank], size = sizeof(batch_t), most = 0, complete;
+    int *ranks = MPL_calloc(MPIR_Process.num_nodes, sizeof *ranks, MPL_MEM_ADDRESS);
+    char **next = MPL_calloc(MPIR_Process.num_nodes, sizeof *next, MPL_MEM_ADDRESS);
+    batch_t *mine = NULL;
+    char *all = NULL;
+
+    if (!is_node_root()) {
+        mpi_errno = MPIR_pmi_allgather(NULL, 0, NULL, 0, MPIR_PMI_DOMAIN_NODE_ROOTS);
+        goto fn_exit;
+    }
+    MPIR_ERR_CHKANDJUMP(ranks == NULL || next == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    for (int rank = 0; rank < MPIR_Process.size; rank++)
+        most = MPL_MAX(most, ++ranks[MPIR_Process.node_map[rank]]);
+    size_t room = sizeof *mine + most * sizeof(card_t);
+    mine = MPL_malloc(room, MPL_MEM_ADDRESS);
+    all = MPL_malloc(room * MPIR_Process.num_nodes, MPL_MEM_ADDRESS);
+    MPIR_ERR_CHKANDJUMP(mine == NULL || all == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    mpi_errno = read_host(node, cards, sizes, &mine->complete);
+    MPIR_ERR_CHECK(mpi_errno);
+    for (int rank = 0; mine->complete && rank < MPIR_Process.size; rank++)
+        if (MPIR_Process.node_map[rank] == node) {
+            int bytes = (int) sizes[rank];
+            memcpy((char *) mine + size, &bytes, sizeof bytes);
+            memcpy((char *) mine + size + sizeof bytes, cards[rank], bytes);
+            size += (int) sizeof bytes + bytes;
+        }
+    mpi_errno = MPIR_pmi_allgather(mine, size, all, (int) room, MPIR_PMI_DOMAIN_NODE_ROOTS);
+    MPIR_ERR_CHECK(mpi_errno);
+    complete = 1;
+    for (int i = 0; i < MPIR_Process.num_nodes; i++) {
+        batch_t *batch = (batch_t *) (all + i * room);
+        complete &= batch->complete;
+        next[i] = batch->cards;
+    }
+    for (int rank = 0; complete && rank < MPIR_Process.size; rank++) {
+        int bytes, from = MPIR_Process.node_map[rank];
+        memcpy(&bytes, next[from], sizeof bytes);
+        if (from != node && pm_host_put(host, rank, next[from] + sizeof bytes, bytes) != PM_OK)
+            MPIDI_COMPOSITE_FAIL(mpi_errno);
+        next[from] += sizeof bytes + bytes;
+    }
+
+  fn_exit:
+    MPL_free(ranks);
+    MPL_free(next);
+    MPL_free(mine);
+    MPL_free(all);
+    return mpi_errno;
+  fn_fail:
+    goto fn_exit;
+}
+
+/* All cards of the job, by rank. They are in *all, or in the file of the host. The process manager is asked n times by n ranks only
+ * where there is no other way. */
+static int exchange_cards(card_t ** all, const void **cards, size_t * sizes)
+{
+    int mpi_errno = MPI_SUCCESS, complete;
+    card_t *mine = MPL_malloc(sizeof *mine, MPL_MEM_ADDRESS);
+
+    MPIR_ERR_CHKANDJUMP(mine == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    mine->size = 0;
+    if (!without_device)
+        mine->size = (int) pm_card(mine->bytes);
+    else
+        fprintf(stderr, "composite: rank %d cannot start: %s\n", MPIR_Process.rank, pm_error_text());
+    if (MPIR_Process.size == 1) {
+        *all = mine;
+        cards[0] = mine->bytes;
+        sizes[0] = mine->size;
+        return MPI_SUCCESS;
+    }
+    if (MPIR_Process.num_nodes == MPIR_Process.size) {
+        mpi_errno = exchange_by_all(mine, all, cards, sizes);
+        goto fn_exit;
+    }
+    /* A card that is not there says that this rank shares no file, or could not write. */
+    if (host != NULL)
+        pm_host_put(host, MPIR_Process.rank, mine->bytes, mine->size);
+    mpi_errno = MPIR_pmi_barrier();
+    MPIR_ERR_CHECK(mpi_errno);
+    if (MPIR_Process.num_nodes > 1) {
+        mpi_errno = exchange_by_hosts(cards, sizes);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = MPIR_pmi_barrier();
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    mpi_errno = read_host(-1, cards, sizes, &complete);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (!complete)
+        mpi_errno = exchange_by_all(mine, all, cards, sizes);
+
+  fn_exit:
+    MPL_free(mine);
+    return mpi_errno;
+  fn_fail:
+    goto fn_exit;
+}
+
+int MPIDI_COMPOSITE_init_world(void)
+{
+    int mpi_errno = MPI_SUCCESS;
+    card_t *all = NULL;
+    const void **cards = MPL_malloc(MPIR_Process.size * sizeof *cards, MPL_MEM_ADDRESS);
+    size_t *sizes = MPL_malloc(MPIR_Process.size * sizeof *sizes, MPL_MEM_ADDRESS);
+
+    MPIR_ERR_CHKANDJUMP(cards == NULL || sizes == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    mpi_errno = exchange_cards(&all, cards, sizes);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (without_device)
+        MPIDI_COMPOSITE_FAIL(mpi_errno);
+    for (int rank = 0; rank < MPIR_Process.size; rank++) {
+        if (sizes[rank] == 0) {
+            char sentence[80];
+            snprintf(sentence, sizeof sentence, "rank %d could not start; it said why", rank);
+            MPIR_ERR_SETANDJUMP1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s", sentence);
+        }
+    }
+    if (pm_check_job(cards, sizes, MPIR_Process.size) != PM_OK) {
+        if (MPIR_Process.rank == 0)
+            fprintf(stderr, "composite: the job cannot start: %s\n", pm_error_text());
+        MPIR_pmi_barrier();     /* as above: nobody leaves before it is said */
+        MPIDI_COMPOSITE_FAIL(mpi_errno);
+    }
+    if (strcmp(MPIR_CVAR_CH4_COMPOSITE_PRIORITY, "measure") == 0) {
+        mpi_errno = MPIDI_COMPOSITE_measure(cards, sizes);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    for (int rank = 0; rank < MPIR_Process.size; rank++) {
+        pm_peer *peer = pm_connect(cards[rank], sizes[rank]);
+        if (peer == NULL)
+            MPIDI_COMPOSITE_FAIL(mpi_errno);
+        MPIDI_COMPOSITE_AV(&MPIDIU_get_av(0, rank)).peer = peer;
+    }
+    if (MPIDI_COMPOSITE_routes_at_init() && MPIR_Process.rank == 0) {
+        mpi_errno = MPIDI_COMPOSITE_print_plan(cards, sizes);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+
+  fn_exit:
+    pm_host_leave(host);
+    host = NULL;
+    MPL_free(all);
+    MPL_free(cards);
+    MPL_free(sizes);
+    return mpi_errno;
+  fn_fail:
+    goto fn_exit;
+}
+
+int MPIDI_COMPOSITE_post_init(void)
+{
+    if (MPIR_ThreadInfo.thread_provided == MPI_THREAD_MULTIPLE)
+        pm_allow_threads();
+    MPIDI_COMPOSITE_register_pvars();
+    return MPI_SUCCESS;
+}
+
+/* Somebody may not have heard that we got its last message, and ask again: while we wait for all others in PMI, which blocks, our
+ * answers must go on. So a thread waits. */
+typedef struct {
+    MPL_atomic_int_t done;
+    int mpi_errno;
+} linger_t;
+#define FAREWELL_STEP 1000      /* microseconds */
+#define FAREWELL_STEPS 5000
+
+static void *wait_for_all(void *context)
+{
+    linger_t *linger = context;
+
+    linger->mpi_errno = MPIR_pmi_barrier();
+    MPL_atomic_release_store_int(&linger->done, 1);
+    return NULL;
+}
+
+static int barrier_with_progress(void)
+{
+    static linger_t linger;
+    pthread_t thread;
+    int created, naps = 0;
+
+    /* Others may also wait for what a multicast owes them. */
+    if (!pm_must_linger() && !pm_mcast_owes())
+        return MPIR_pmi_barrier();
+    MPL_atomic_store_int(&linger.done, 0);
+    linger.mpi_errno = MPI_SUCCESS;
+    created = pthread_create(&thread, NULL, wait_for_all, &linger);
+    if (created != 0)
+        return MPIR_pmi_barrier();
+    while (!MPL_atomic_acquire_load_int(&linger.done)) {
+        pm_coll_poll();
+        if (pm_progress() < 0) {
+            /* Whoever has heard first that all are here has left. */
+            usleep(FAREWELL_STEP);
+            if (++naps > FAREWELL_STEPS) {
+                pthread_detach(thread);
+                return MPIDI_COMPOSITE_lost();
+            }
+        } else if (pm_wait_step()) {
+            if (pm_wait_arm())
+                pm_wait_sleep(1);
+            pm_wait_disarm();
+        }
+    }
+    pthread_join(thread, NULL);
+    return linger.mpi_errno;
+}
+
+int MPIDI_COMPOSITE_mpi_finalize_hook(void)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    mpi_errno = MPIDI_COMPOSITE_coll_finalize();
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = MPIDI_COMPOSITE_send_routes();
+    MPIR_ERR_CHECK(mpi_errno);
+    while (pm_sends_queued()) {
+        pm_coll_poll();
+        if (pm_progress() < 0)
+            MPIDI_COMPOSITE_FAIL(mpi_errno);
+        if (pm_sends_queued())
+            MPIDI_COMPOSITE_WAIT_MESSAGE();
+    }
+    /* Until everybody is here, somebody may still want to send to us. */
+    mpi_errno = barrier_with_progress();
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = MPIDI_COMPOSITE_report();
+    MPIR_ERR_CHECK(mpi_errno);
+    MPIDI_COMPOSITE_dynamic_finalize();
+    MPIDI_COMPOSITE_mcast_finalize();
+    MPIDI_COMPOSITE_groups_finalize();
+    MPIDI_COMPOSITE_fuzzy_finalize();
+    MPIDI_COMPOSITE_notify_finalize();
+    pm_close();
+
+  fn_fail:
+    return mpi_errno;
+}

@@ -1,0 +1,45 @@
+/* What MPICH's own code calls where it is mended (maint/graft-mpich, doc/differences.md). */
+#ifndef COMPOSITE_MENDED_H_INCLUDED
+#define COMPOSITE_MENDED_H_INCLUDED
+
+#include <stdbool.h>
+
+struct MPIR_Comm;
+struct MPIR_Group;
+struct MPIR_Request;
+struct MPIR_Win;
+
+/* The MPI_Win_post (`posts`) or MPI_Win_complete calls of other ranks that have not met a call of this one: how many, of each. */
+typedef struct {
+    unsigned *of_rank;          /* NULL before the first */
+    unsigned total;
+    unsigned since_look;        /* that have come since they were looked at in vain */
+} MPIDI_COMPOSITE_epochs_t;
+
+/* composite_mended.c. With the lock of the window's VCI: one has come; those of the whole group are there; they are used up. */
+void MPIDI_COMPOSITE_epoch_came(struct MPIR_Win *win, bool posts, int rank);
+bool MPIDI_COMPOSITE_epochs_there(struct MPIR_Win *win, bool posts, struct MPIR_Group *group);
+void MPIDI_COMPOSITE_epochs_used(struct MPIR_Win *win, bool posts, struct MPIR_Group *group);
+
+/* Collective: `mpi_errno` is what came of allocating this rank's memory, at `*base`; a failure of one is one of all. */
+int MPIDI_COMPOSITE_agree_on_memory(struct MPIR_Win *win, void **base, int mpi_errno);
+
+/* Starts a persistent send to MPI_PROC_NULL or receive from it; false when it is none. */
+bool MPIDI_COMPOSITE_start_nothing(struct MPIR_Request *request);
+
+/* Partitions of a send: each is ready once between start and completion. What goes to nobody, or comes from there, is complete. */
+int MPIDI_COMPOSITE_partitions_with_nobody(int kind, int partitions, MPI_Datatype datatype, struct MPIR_Comm *comm,
+                                           struct MPIR_Request **request);
+int MPIDI_COMPOSITE_partitions_start(struct MPIR_Request *request);
+int MPIDI_COMPOSITE_partitions_ready(struct MPIR_Request *request, int n, const int partitions[], int first);
+int MPIDI_COMPOSITE_partition_asked(struct MPIR_Request *request, int partition);
+void MPIDI_COMPOSITE_partitions_free(struct MPIR_Request *request);
+
+/* ch4/mpix/composite_persistent.c. The tag of a schedule that is built: false when it should be the `next` of the communicator. */
+bool MPIDI_COMPOSITE_tag_again(int next, int *tag);
+/* The schedule that is built will not run, and must not touch data. */
+bool MPIDI_COMPOSITE_only_counting_tags(void);
+int MPIDI_COMPOSITE_persistent_start(struct MPIR_Request *request);
+void MPIDI_COMPOSITE_persistent_free(struct MPIR_Request *request);
+
+#endif

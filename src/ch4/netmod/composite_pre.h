@@ -1,0 +1,47 @@
+/* What MPICH's own structures hold for us. */
+#ifndef COMPOSITE_PRE_H_INCLUDED
+#define COMPOSITE_PRE_H_INCLUDED
+
+#include "netmod/core/core.h"
+#include "composite_mended.h"
+#include "composite_wait.h"
+
+/* A send that is waiting in the core: where its payload is. */
+typedef struct {
+    const void *buffer;
+    MPI_Aint count;
+    MPI_Datatype datatype;
+    int handler_id;
+} MPIDI_COMPOSITE_am_request_t;
+
+typedef struct {
+    pm_peer *peer;
+} MPIDI_COMPOSITE_addr_t;
+
+typedef struct {
+    int unused;
+} MPIDI_COMPOSITE_request_t;
+
+typedef struct {
+    int unused;
+} MPIDI_COMPOSITE_comm_t;
+
+typedef struct {
+    int unused;
+} MPIDI_COMPOSITE_dt_t;
+
+typedef struct {
+    int unused;
+} MPIDI_COMPOSITE_op_t;
+
+typedef struct {
+    struct MPIDI_COMPOSITE_shared *shared;      /* not NULL when some target's memory may be reached without the target (composite_win.c) */
+    struct pm_window *notify;   /* of every window (ch4/mpix/composite_notify.c) */
+    MPIDI_COMPOSITE_epochs_t posts, completes;
+} MPIDI_COMPOSITE_win_t;
+
+typedef struct {
+    bool *ready;                /* of a send: each partition */
+} MPIDI_COMPOSITE_part_t;
+
+#endif

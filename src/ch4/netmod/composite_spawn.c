@@ -1,0 +1,237 @@
+/* Processes that meet at run time: their cards, and the greeting they exchange before a communicator exists. */
+#include "mpidimpl.h"
+#include "composite_impl.h"
+#include "composite_am.h"
+#include "netmod/core/setup.h"
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+typedef struct {
+    int tag;
+    int size;
+} greeting_header_t;
+
+typedef struct greeting {
+    struct greeting *next;
+    greeting_header_t header;
+    char bytes[];
+} greeting_t;
+
+/* Greetings that arrived and were not asked for yet, oldest first. */
+static greeting_t *greetings;
+
+int MPIDI_COMPOSITE_dynamic_arrived(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req)
+{
+    greeting_header_t *header = am_hdr;
+    greeting_t **last = &greetings;
+    greeting_t *greeting = MPL_malloc(sizeof *greeting + header->size, MPL_MEM_OTHER);
+
+    MPIR_Assert(greeting);
+    greeting->next = NULL;
+    greeting->header = *header;
+    memcpy(greeting->bytes, header + 1, header->size);
+    while (*last)
+        last = &(*last)->next;
+    *last = greeting;
+    return MPI_SUCCESS;
+}
+
+void MPIDI_COMPOSITE_dynamic_finalize(void)
+{
+    while (greetings) {
+        greeting_t *first = greetings;
+        greetings = first->next;
+        MPL_free(first);
+    }
+}
+
+int MPIDI_COMPOSITE_dynamic_send(uint64_t remote_gpid, int tag, const void *buf, int size, int timeout)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPIDI_av_entry_t *av = &MPIDIU_get_av(MPIDIU_GPID_GET_AVTID(remote_gpid), MPIDIU_GPID_GET_LPID(remote_gpid));
+    char message[sizeof(greeting_header_t) + 1024];
+    greeting_header_t header = { tag, size };
+    int sent;
+
+    MPIR_Assert(sizeof header + size <= sizeof message);
+    memcpy(message, &header, sizeof header);
+    memcpy(message + sizeof header, buf, size);
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    sent = pm_send(MPIDI_COMPOSITE_AV(av).peer, MPIDI_COMPOSITE_global.handler_dynamic, message, sizeof header + size, NULL, 0,
+                   NULL);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    if (sent == PM_FAILED)
+        MPIDI_COMPOSITE_FAIL(mpi_errno);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+static bool take_greeting(int tag, void *buf, int size)
+{
+    for (greeting_t ** place = &greetings; *place; place = &(*place)->next) {
+        greeting_t *found = *place;
+        if (found->header.tag != tag)
+            continue;
+        memcpy(buf, found->bytes, MPL_MIN(size, found->header.size));
+        *place = found->next;
+        MPL_free(found);
+        return true;
+    }
+    return false;
+}
+
+int MPIDI_COMPOSITE_dynamic_recv(int tag, void *buf, int size, int timeout)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPL_time_t start, now;
+    double seconds = 0;
+    bool taken;
+
+    MPL_wtime(&start);
+    while (true) {
+        MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+        taken = take_greeting(tag, buf, size);
+        MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+        if (taken)
+            break;
+        MPL_wtime(&now);
+        MPL_wtime_diff(&start, &now, &seconds);
+        MPIR_ERR_CHKANDJUMP(timeout > 0 && seconds > timeout, mpi_errno, MPI_ERR_PORT, "**composite_timeout");
+        mpi_errno = MPID_Progress_test(NULL);
+        MPIR_ERR_CHECK(mpi_errno);
+        MPIDI_COMPOSITE_WAIT_MESSAGE();
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_get_local_upids(MPIR_Comm * comm, int **local_upid_size, char **local_upids)
+{
+    int mpi_errno = MPI_SUCCESS;
+    char *next;
+
+    *local_upid_size = MPL_malloc(comm->local_size * sizeof(int), MPL_MEM_ADDRESS);
+    *local_upids = next = MPL_malloc(comm->local_size * PM_CARD_MAX, MPL_MEM_ADDRESS);
+    MPIR_ERR_CHKANDJUMP(*local_upid_size == NULL || next == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    for (int rank = 0; rank < comm->local_size; rank++) {
+        /* Asked for ourselves, it is for the name of a port, which is short. */
+        (*local_upid_size)[rank] = comm == MPIR_Process.comm_self ? (int) pm_short_card(next)
+            : (int) pm_peer_card(MPIDI_COMPOSITE_peer(comm, rank), next);
+        next += (*local_upid_size)[rank];
+    }
+
+  fn_exit:
+    return mpi_errno;
+  fn_fail:
+    MPL_free(*local_upid_size);
+    MPL_free(*local_upids);
+    goto fn_exit;
+}
+
+static bool find_gpid(const pm_peer * peer, uint64_t * gpid)
+{
+    for (int table = 0; table < MPIDIU_get_n_avts(); table++) {
+        if (MPIDIU_get_av_table(table) == NULL)
+            continue;
+        for (int entry = 0; entry < MPIDIU_get_av_table(table)->size; entry++) {
+            if (MPIDI_COMPOSITE_AV(&MPIDIU_get_av(table, entry)).peer == peer) {
+                *gpid = MPIDIU_GPID_CREATE(table, entry);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+int MPIDI_COMPOSITE_upids_to_gpids(int size, int *remote_upid_size, char *remote_upids, uint64_t * remote_gpids)
+{
+    int mpi_errno = MPI_SUCCESS;
+    int added = 0, table;
+    int *ranks_added = MPL_malloc(size * sizeof(int), MPL_MEM_ADDRESS);
+    pm_peer **peers = MPL_malloc(size * sizeof(pm_peer *), MPL_MEM_ADDRESS);
+
+    MPIR_ERR_CHKANDJUMP(ranks_added == NULL || peers == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    for (int rank = 0; rank < size; rank++) {
+        MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+        peers[rank] = pm_connect(remote_upids, remote_upid_size[rank]);
+        MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+        if (peers[rank] == NULL)
+            MPIDI_COMPOSITE_FAIL(mpi_errno);
+        if (!find_gpid(peers[rank], &remote_gpids[rank]))
+            ranks_added[added++] = rank;
+        remote_upids += remote_upid_size[rank];
+    }
+    if (added > 0) {
+        mpi_errno = MPIDIU_new_avt(added, &table);
+        MPIR_ERR_CHECK(mpi_errno);
+        for (int entry = 0; entry < added; entry++) {
+            MPIDI_COMPOSITE_AV(&MPIDIU_get_av(table, entry)).peer = peers[ranks_added[entry]];
+            remote_gpids[ranks_added[entry]] = MPIDIU_GPID_CREATE(table, entry);
+        }
+    }
+
+  fn_exit:
+    MPL_free(ranks_added);
+    MPL_free(peers);
+    return mpi_errno;
+  fn_fail:
+    goto fn_exit;
+}
+
+/* What the process manager said about the last spawn that it refused; with \x1f for blanks. At least as long as PMI's lines. */
+char MPIDI_COMPOSITE_spawn_said[1024];
+
+/* Asked before the process manager is, about what would never be answered. Whether there is such a reason, which is kept. */
+int MPIDI_COMPOSITE_cannot_spawn(void)
+{
+    char *said = MPIDI_COMPOSITE_spawn_said;
+
+    said[0] = 0;
+    if (!getenv("PMI_FD") && !getenv("PMI_PORT"))
+        strcpy(said, "a program that was started without mpiexec has no process manager; start it with mpiexec -n 1");
+    /* Slurm's own variable, and one that Hydra sets, which may itself run in a step. */
+    else if (getenv("PMI_JOBID") && !getenv("MPI_LOCALNRANKS") && getenv("SLURM_STEP_ID") && !getenv("SLURM_OVERLAP"))
+        strcpy(said, "with srun as the process manager, new processes are a step of the job that waits until this one gives its "
+               "processors back; start the program with mpiexec in an allocation (salloc, sbatch), or set SLURM_OVERLAP=1 for srun");
+    return said[0] != 0;
+}
+
+/* The answer comes when the new processes are in MPI_Init: others must not wait so long for what we owe them. */
+void MPIDI_COMPOSITE_await_reply(int fd)
+{
+    struct pollfd reply = { fd, POLLIN, 0 };
+    int ready;
+
+    while ((ready = poll(&reply, 1, 1 /* ms */)) == 0 || (ready < 0 && errno == EINTR))
+        MPID_Progress_test(NULL);
+}
+
+/* Called by all ranks when their root was refused: the same error on each of them, after which all goes on as before. */
+int MPIDI_COMPOSITE_spawn_failed(int root, MPIR_Comm * comm, const char *port, int processes, int errcodes[])
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPIR_Errflag_t errflag = MPIR_ERR_NONE;
+    char *said = MPIDI_COMPOSITE_spawn_said;
+
+    if (comm->rank == root) {
+        for (char *c = said; *c; c++)
+            if (*c == '\x1f')
+                *c = ' ';
+        if (said[0] == 0)
+            strcpy(said, "the process manager refused it without a reason");
+        if (port[0])
+            MPID_Close_port(port);
+    }
+    if (errcodes != MPI_ERRCODES_IGNORE)
+        for (int i = 0; i < processes; i++)
+            errcodes[i] = MPI_ERR_SPAWN;
+    mpi_errno = MPIR_Bcast(said, sizeof MPIDI_COMPOSITE_spawn_said, MPI_CHAR, root, comm, &errflag);
+    MPIR_ERR_CHECK(mpi_errno);
+    MPIR_ERR_SET1(mpi_errno, MPI_ERR_SPAWN, "**composite_spawn", "**composite_spawn %s", said);
+
+  fn_fail:
+    return mpi_errno;
+}

@@ -1,0 +1,364 @@
+/* Where messages of the core enter MPICH, and the receiver's side of the pull rendezvous. */
+#include "mpidimpl.h"
+#include "composite_impl.h"
+#include "composite_offer.h"
+#include "composite_send.h"
+#include "netmod/core/setup.h"
+#include "mpidig_pt2pt_callbacks.h"
+#include "coll/messages.h"
+
+/* A message, or a peer, is lost: an MPI error, for the error handler of whoever called. It stays: everything that needs progress
+ * fails from now on, because MPICH's collectives note an error and go on, and would wait for ever for what was lost. */
+int MPIDI_COMPOSITE_lost(void)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    MPIR_ERR_SET1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s", pm_error_text());
+    return mpi_errno;
+}
+
+/* Datatypes in pieces. MPICH's engine reaches the middle of a type by walking there from its beginning: to pack or unpack each piece
+ * by itself would take the square of the time, and it loses its way when a piece ends within nested types. So a message that leaves
+ * in pieces is packed as a whole before the first, and one that arrives in pieces is gathered before it is unpacked. */
+typedef struct {
+    MPIDI_COMPOSITE_am_request_t original;
+    size_t begin;               /* of the bytes in `data` */
+    size_t end;
+    char data[];
+} packed_t;
+
+#define PACKED (-1)             /* a count no send has: `buffer` is a packed_t */
+
+static void pack_rest(MPIDI_COMPOSITE_am_request_t * send, size_t begin)
+{
+    MPI_Aint type_size, packed_bytes;
+    packed_t *packed;
+    size_t end;
+
+    MPIR_Datatype_get_size_macro(send->datatype, type_size);
+    end = type_size * send->count;
+    packed = MPL_malloc(sizeof *packed + end - begin, MPL_MEM_BUFFER);
+    if (packed == NULL)
+        return;                 /* slowly, then */
+    packed->original = *send;
+    packed->begin = begin;
+    packed->end = end;
+    MPIR_Typerep_pack(send->buffer, send->count, send->datatype, begin, packed->data, end - begin, &packed_bytes);
+    MPIR_Assert(packed_bytes == (MPI_Aint) (end - begin));
+    send->buffer = packed;
+    send->count = PACKED;
+}
+
+static bool is_whole(const MPIDI_COMPOSITE_am_request_t * send, size_t offset, size_t size)
+{
+    MPI_Aint type_size;
+
+    MPIR_Datatype_get_size_macro(send->datatype, type_size);
+    return offset == 0 && size == (size_t) (type_size * send->count);
+}
+
+/* Each byte is asked for once, in order. */
+void MPIDI_COMPOSITE_pack(void *request, size_t offset, void *destination, size_t size)
+{
+    MPIDI_COMPOSITE_am_request_t *send = &MPIDI_COMPOSITE_AM_REQUEST((MPIR_Request *) request);
+
+    if (send->count != PACKED && !is_whole(send, offset, size))
+        pack_rest(send, offset);
+    if (send->count == PACKED) {
+        packed_t *packed = (packed_t *) send->buffer;
+        memcpy(destination, packed->data + offset - packed->begin, size);
+        if (offset + size == packed->end) {
+            *send = packed->original;
+            MPL_free(packed);
+        }
+    } else {
+        MPI_Aint packed_bytes;
+        MPIR_Typerep_pack(send->buffer, send->count, send->datatype, offset, destination, size, &packed_bytes);
+        MPIR_Assert(packed_bytes == (MPI_Aint) size);
+    }
+}
+
+/* Where the pieces of an incoming message are gathered; NULL when they can go to their place one by one. */
+static void *gather_buffer(MPIR_Request * rreq, size_t total)
+{
+    int contiguous;
+
+    if (MPIDIG_REQUEST(rreq, req->recv_async).recv_type != MPIDIG_RECV_DATATYPE || rreq->status.MPI_ERROR)
+        return NULL;
+    MPIR_Datatype_is_contig(MPIDIG_REQUEST(rreq, datatype), &contiguous);
+    return contiguous ? NULL : MPL_malloc(total, MPL_MEM_BUFFER);
+}
+
+void *MPIDI_COMPOSITE_arrived(int tag, void *header, void *piece, size_t piece_size, size_t total)
+{
+    MPIR_Request *rreq = NULL;
+
+    if (unlikely(tag >= PM_COLL_FIRST_TAG))
+        return pm_coll_arrived(tag, header, piece, piece_size, total);
+    if (likely(piece_size == total)) {
+        MPIDIG_global.target_msg_cbs[tag] (header, piece, total, 0, NULL);
+        return NULL;
+    }
+    MPIDIG_global.target_msg_cbs[tag] (header, NULL, total, MPIDIG_AM_ATTR__IS_ASYNC, &rreq);
+    if (rreq == NULL)
+        return NULL;
+    MPIDIG_recv_setup(rreq);
+    MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = gather_buffer(rreq, total);
+    MPIDI_COMPOSITE_AM_REQUEST(rreq).count = 0;
+    MPIDI_COMPOSITE_more(rreq, piece, piece_size);
+    return rreq;
+}
+
+static void end_of_gathered(MPIR_Request * rreq)
+{
+    void *buffer = (void *) MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer;
+
+    MPIDIG_recv_copy(buffer, rreq);
+    MPL_free(buffer);
+    MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
+}
+
+void MPIDI_COMPOSITE_more(void *request, void *piece, size_t piece_size)
+{
+    MPIR_Request *rreq = request;
+    MPIDI_COMPOSITE_am_request_t *gathered;
+
+    if (rreq == NULL)
+        return;
+    if (PM_COLL_IS_OURS(request)) {
+        pm_coll_more(request, piece, piece_size);
+        return;
+    }
+    gathered = &MPIDI_COMPOSITE_AM_REQUEST(rreq);
+    if (gathered->buffer == NULL) {
+        if (MPIDIG_recv_copy_seg(piece, piece_size, rreq))
+            MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
+        return;
+    }
+    memcpy((char *) gathered->buffer + gathered->count, piece, piece_size);
+    gathered->count += piece_size;
+    if (gathered->count == MPIDIG_recv_in_data_sz(rreq))
+        end_of_gathered(rreq);
+}
+
+/* Of a message of which some has arrived. */
+static size_t whole_size(MPIR_Request * rreq)
+{
+    MPIDIG_rreq_async_t *incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
+
+    return incoming->offset + incoming->in_data_sz;
+}
+
+/* NULL when the receive is not in one piece, or the message does not fit it: the generic way knows what to say then. */
+static void *contiguous_place(MPIR_Request * rreq)
+{
+    int contiguous;
+    MPI_Aint true_lb, element;
+    size_t room, size = whole_size(rreq);
+    MPIR_Datatype *type ATTRIBUTE((unused));
+
+    MPIDI_Datatype_get_info(MPIDIG_REQUEST(rreq, count), MPIDIG_REQUEST(rreq, datatype), contiguous, room, type, true_lb);
+    MPIR_Datatype_get_size_macro(MPIDIG_REQUEST(rreq, datatype), element);
+    if (!contiguous || size > room || size % element != 0)
+        return NULL;
+    return MPIR_get_contig_ptr(MPIDIG_REQUEST(rreq, buffer), true_lb);
+}
+
+/* Where the payload of a message belongs whose first piece has just arrived: the user's buffer, if it is in one piece. */
+void *MPIDI_COMPOSITE_place(void *request)
+{
+    MPIR_Request *rreq = request;
+    MPIDIG_rreq_async_t *incoming;
+
+    if (rreq == NULL)
+        return NULL;
+    if (PM_COLL_IS_OURS(request))
+        return pm_coll_place(request);
+    if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer)
+        return (void *) MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer;
+    incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
+    if (rreq->status.MPI_ERROR)
+        return NULL;
+    if (incoming->recv_type == MPIDIG_RECV_CONTIG)
+        return (char *) incoming->iov_one.iov_base - incoming->offset;
+    return incoming->recv_type == MPIDIG_RECV_DATATYPE ? contiguous_place(rreq) : NULL;
+}
+
+void MPIDI_COMPOSITE_placed(void *request)
+{
+    MPIR_Request *rreq = request;
+
+    if (PM_COLL_IS_OURS(request)) {
+        pm_coll_placed(request);
+        return;
+    }
+    if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer) {
+        end_of_gathered(rreq);
+        return;
+    }
+    if (MPIDIG_REQUEST(rreq, req->recv_async).recv_type == MPIDIG_RECV_DATATYPE)
+        MPIR_STATUS_SET_COUNT(rreq->status, whole_size(rreq));
+    MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
+}
+
+void MPIDI_COMPOSITE_sent(void *request)
+{
+    MPIR_Request *sreq = request;
+    MPI_Datatype datatype;
+
+    if (PM_COLL_IS_OURS(request)) {
+        pm_coll_taken(request);
+        return;
+    }
+    datatype = MPIDI_COMPOSITE_AM_REQUEST(sreq).datatype;
+    if (datatype != MPI_DATATYPE_NULL)
+        MPIR_Datatype_release_if_not_builtin(datatype);
+    MPIDIG_global.origin_cbs[MPIDI_COMPOSITE_AM_REQUEST(sreq).handler_id] (sreq);
+}
+
+/* An announcement holds the address of the sender's memory, or at the receiver that of an offer; no address of a program has this
+ * bit. */
+#define IS_OFFER ((uint64_t) 1 << 63)
+
+/* Sends the message, which stays here until the receiver takes it. */
+static int offer(MPIR_Request * sreq, const MPIDI_COMPOSITE_pull_header_t * header, const void *data)
+{
+    MPIDI_COMPOSITE_am_request_t *send = &MPIDI_COMPOSITE_AM_REQUEST(sreq);
+    int sent;
+
+    send->handler_id = MPIDIG_SEND;
+    send->datatype = MPIDIG_REQUEST(sreq, datatype);    /* released when it is sent */
+    sent = pm_offer(MPIDI_COMPOSITE_peer(sreq->comm, MPIDIG_REQUEST(sreq, u.send.dest)), MPIDIG_SEND, header, sizeof *header, data,
+                    header->generic.data_sz, sreq);
+    return sent == PM_FAILED ? MPIDI_COMPOSITE_lost() : MPI_SUCCESS;
+}
+
+void MPIDI_COMPOSITE_offered(int tag, void *header, void *offer)
+{
+    ((MPIDI_COMPOSITE_pull_header_t *) header)->address = (uint64_t) (uintptr_t) offer | IS_OFFER;
+    MPIDIG_global.target_msg_cbs[tag] (header, NULL, 0, 0, NULL);
+}
+
+/* The receive for an offered message is known: to its place, or to a buffer if that is not in one piece or too small. */
+static int take_matched(MPIR_Request * rreq, void *offer)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPIDIG_rreq_async_t *incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
+    void *place;
+
+    MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = NULL;
+    incoming->offset = 0;
+    place = contiguous_place(rreq);
+    if (place) {
+        MPIR_STATUS_SET_COUNT(rreq->status, incoming->in_data_sz);
+    } else {
+        place = MPL_malloc(incoming->in_data_sz, MPL_MEM_BUFFER);
+        MPIR_ERR_CHKANDJUMP(place == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+        MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = place;
+    }
+    pm_take(offer, place, rreq);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* Sends the address of a message instead of the message. */
+int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, MPIR_Comm * comm,
+                             MPIDI_COMPOSITE_pull_header_t * header, MPIR_Request ** request)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPIR_Request *sreq;
+
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    if (*request == NULL) {
+        *request = MPIDIG_request_create(MPIR_REQUEST_KIND__SEND, 2, 0, 0);
+        MPIR_ERR_CHKANDSTMT(*request == NULL, mpi_errno, MPIX_ERR_NOREQ, goto fn_fail, "**nomemreq");
+    } else {
+        MPIDIG_request_init(*request, MPIR_REQUEST_KIND__SEND);
+    }
+    sreq = *request;
+    sreq->comm = comm;
+    MPIR_Comm_add_ref(comm);
+    if (header->generic.flags & MPIDIG_AM_SEND_FLAGS_SYNC)
+        MPIR_cc_inc(sreq->cc_ptr);      /* the receiver acknowledges the match, too */
+
+    /* Kept for the case that the receiver cannot pull after all and asks for the bytes. */
+    MPIDIG_REQUEST(sreq, buffer) = (void *) buf;
+    MPIDIG_REQUEST(sreq, count) = count;
+    MPIDIG_REQUEST(sreq, datatype) = datatype;
+    MPIDIG_REQUEST(sreq, u.send.dest) = rank;
+    MPIR_Datatype_add_ref_if_not_builtin(datatype);
+
+    header->generic.sreq_ptr = sreq;
+    header->generic.rndv_hdr_sz = sizeof header->address;
+    MPIDIG_AM_SEND_SET_RNDV(header->generic.flags, MPIDI_COMPOSITE_RNDV_PULL);
+    if (pm_can_offer(MPIDI_COMPOSITE_peer(comm, rank))) {
+        mpi_errno = offer(sreq, header, (const void *) (uintptr_t) header->address);
+    } else {
+        mpi_errno = MPIDI_NM_am_send_hdr(rank, comm, MPIDIG_SEND, header, sizeof *header, 0, 0);
+        pm_count_announced(MPIDI_COMPOSITE_peer(comm, rank), header->generic.data_sz);
+    }
+
+  fn_fail:
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    return mpi_errno;
+}
+
+/* The receive for an announced message is known: copy it from the sender's memory, or ask for it when that fails. */
+int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq)
+{
+    int mpi_errno = MPI_SUCCESS;
+    int contiguous, pulled;
+    MPI_Aint true_lb;
+    size_t room;
+    MPIR_Datatype *type ATTRIBUTE((unused));
+    uint64_t address = *(uint64_t *) MPIDIG_REQUEST(rreq, rndv_hdr);
+    MPIDIG_rreq_async_t *incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
+    size_t size = incoming->in_data_sz;
+    int source = MPIDIG_REQUEST(rreq, u.recv.source);
+    MPIR_Request *sreq = MPIDIG_REQUEST(rreq, req->rreq.peer_req_ptr);
+    MPIR_Comm *comm = rreq->comm;
+    struct iovec piece;
+
+    if (address & IS_OFFER)
+        return take_matched(rreq, (void *) (uintptr_t) (address & ~IS_OFFER));
+    MPIDI_Datatype_get_info(MPIDIG_REQUEST(rreq, count), MPIDIG_REQUEST(rreq, datatype), contiguous, room, type, true_lb);
+    if (contiguous) {
+        piece.iov_base = MPIR_get_contig_ptr(MPIDIG_REQUEST(rreq, buffer), true_lb);
+        piece.iov_len = MPL_MIN(size, room);
+        pulled = pm_pull(MPIDI_COMPOSITE_peer(comm, source), address, &piece, 1);
+        if (pulled == PM_OK)
+            MPIR_STATUS_SET_COUNT(rreq->status, piece.iov_len);
+    } else {
+        piece.iov_base = MPL_malloc(size, MPL_MEM_BUFFER);
+        piece.iov_len = size;
+        MPIR_ERR_CHKANDJUMP(piece.iov_base == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+        pulled = pm_pull(MPIDI_COMPOSITE_peer(comm, source), address, &piece, 1);
+        if (pulled == PM_OK)
+            MPIDIG_recv_copy(piece.iov_base, rreq);
+        MPL_free(piece.iov_base);
+    }
+    if (pulled != PM_OK)
+        return MPIDIG_do_cts(rreq);
+
+    MPIDIG_ssend_ack_msg_t done;
+    done.sreq_ptr = sreq;
+    mpi_errno = MPIDI_NM_am_send_hdr_reply(comm, source, MPIDI_COMPOSITE_global.handler_pulled, &done, sizeof done, 0, 0);
+    MPIR_ERR_CHECK(mpi_errno);
+    MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
+
+  fn_exit:
+    return mpi_errno;
+  fn_fail:
+    goto fn_exit;
+}
+
+/* The receiver has our bytes. */
+int MPIDI_COMPOSITE_pulled(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req)
+{
+    MPIR_Request *sreq = ((MPIDIG_ssend_ack_msg_t *) am_hdr)->sreq_ptr;
+
+    MPIR_Datatype_release_if_not_builtin(MPIDIG_REQUEST(sreq, datatype));
+    MPID_Request_complete(sreq);
+    return MPI_SUCCESS;
+}

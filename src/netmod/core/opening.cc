@@ -1,0 +1,124 @@
+// Start and end of the core, and the words for what went wrong.
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "netmod/core/setup.h"
+#include "netmod/core/state.h"
+
+using pm::Core;
+using pm::core;
+using pm::failed;
+
+pm::Core *pm::core;
+
+static thread_local std::string error_text;
+
+void pm::tell_missing()
+{
+    if (core->card.process != 0 || std::exchange(core->missing_told, true))
+        return;
+    for (const std::string &missing : core->links.missing)
+        std::fprintf(stderr, "composite: on host %s: %s\n", core->card.host.c_str(), missing.c_str());
+}
+
+int pm::failed(const Error &error)
+{
+    error_text = error.text;
+    return PM_FAILED;
+}
+
+extern "C" {
+
+const char *pm_error_text(void)
+{
+    return error_text.c_str();
+}
+
+// Of the first variable that is wrong.
+static std::string environment_error;
+
+void pm_check_environment(void)
+{
+    environment_error.clear();
+    std::vector<std::string> wrong;
+    for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+        if (pm::Error error = pm::check_variable(*entry)) {
+            if (wrong.empty())
+                environment_error = error.text;
+            wrong.push_back(std::string(*entry).substr(0, std::string_view(*entry).find('=')));
+        }
+    for (const std::string &name : wrong)
+        unsetenv(name.c_str());
+}
+
+int pm_open(const pm_setup *setup)
+{
+    if (!environment_error.empty())
+        return failed({pm::Status::invalid, environment_error});
+    auto opening = std::make_unique<Core>();
+    auto mode = pm::parse_wait_mode(setup->wait);
+    if (!mode.ok())
+        return failed(mode.error());
+    auto background_mode = pm::parse_wait_mode(setup->background_wait, "MPIR_CVAR_CH4_COMPOSITE_PROGRESS_WAIT");
+    if (!background_mode.ok())
+        return failed(background_mode.error());
+    auto rendezvous = pm::parse_rendezvous(setup->rendezvous);
+    if (!rendezvous.ok())
+        return failed(rendezvous.error());
+    for (const pm::Error &error : {pm::check_priority(setup->priority), pm::check_routes(setup->routes)})
+        if (error)
+            return failed(error);
+    pm::Sink sinks[pm::places_max];
+    pm::make_sinks(sinks, *setup);
+    auto links = pm::open_links(*setup, sinks);
+    if (!links.ok())
+        return failed(links.error());
+
+    opening->links = std::move(links.value());
+    opening->card = opening->links.card(static_cast<std::uint32_t>(setup->process));
+    opening->wait_mode = mode.value();
+    opening->background_mode = background_mode.value();
+    opening->rendezvous = rendezvous.value();
+    opening->ranks_on_host = setup->ranks_on_host;
+    opening->silence_limit = setup->udp_silence_limit > 0
+                                 ? std::chrono::milliseconds(static_cast<long>(std::ceil(setup->udp_silence_limit * 1000)))
+                                 : pm::never;
+    opening->arrived = setup->arrived;
+    opening->offered = setup->offered;
+    opening->sent = setup->sent;
+    opening->idle = setup->idle;
+    opening->has_news = setup->has_news;
+    core = opening.release();
+    // Where the user chose, a choice that did not come true is worth a line.
+    if (std::string_view(setup->devices) != "auto" || std::string_view(setup->networks) != "auto")
+        pm::tell_missing();
+    return PM_OK;
+}
+
+void pm_allow_threads(void)
+{
+    core->threads = true;
+}
+
+void pm_close(void)
+{
+    for (auto &[id, peer] : core->peers)
+        pm::disconnect(*peer);
+    for (auto &peer : core->measured)
+        pm::disconnect(*peer);
+    delete core;
+    core = nullptr;
+}
+
+int pm_must_linger(void)
+{
+    return core->network_peers;
+}
+
+}  // extern "C"

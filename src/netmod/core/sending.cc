@@ -1,0 +1,251 @@
+// Sending.
+//
+// A message the device cannot take now waits in its peer's queue, and later messages to that peer wait behind it, so that
+// the order of a pair is kept. Peers with a queue are in one list; progress tries each of them once.
+#include <algorithm>
+#include <utility>
+
+#include "netmod/core/setup.h"
+#include "netmod/core/state.h"
+
+namespace {
+
+using pm::core;
+using pm::DeviceKind;
+using pm::failed;
+using pm::reroute;
+using pm::SendTurn;
+using pm::Waiting;
+
+// The device of the peer, without a virtual call: there are few, and SHMEM is the one that counts nanoseconds.
+pm::Status try_send(pm_peer *peer, const pm::Message &message, pm::SendProgress *progress)
+{
+    if (peer->kind == DeviceKind::shmem) [[likely]]
+        return core->links.shmem->try_send(peer->shmem, message, progress);
+    return peer->kind == DeviceKind::udp ? core->links.udp->try_send(peer->udp, message, progress)
+                                         : peer->ucx_device->try_send(peer->ucx, message, progress);
+}
+
+void list(pm_peer *peer)
+{
+    if (peer->listed)
+        return;
+    std::lock_guard lock(core->queued_lock);
+    core->queued.push_back(peer);
+    core->any_queued.store(true, std::memory_order_relaxed);
+    peer->listed = true;
+}
+
+void queue(pm_peer *peer, const pm::Message &message, const pm::SendProgress &progress, void *cookie)
+{
+    Waiting waiting{std::make_unique<std::byte[]>(message.header_size), message, progress, cookie};
+    message.copy_header_to(waiting.header.get());
+    waiting.message.header = waiting.header.get();
+    peer->queue.push_back(std::move(waiting));
+    list(peer);
+}
+
+int send(pm_peer *peer, const pm::Message &message, void *cookie)
+{
+    SendTurn turn(peer);
+    pm::SendProgress progress;
+    pm::Status status = pm::Status::again;
+    peer->messages++;
+    peer->bytes += message.payload.size;
+    if (peer->queue.empty()) [[likely]] {
+        status = try_send(peer, message, &progress);
+        if (status == pm::Status::ok) [[likely]] {
+            peer->accepted = true;
+            return PM_OK;
+        }
+        // Over another network, perhaps: flush() knows.
+        if (status != pm::Status::again && (peer->accepted || peer->kind == DeviceKind::shmem))
+            return failed(pm::error_of(peer));
+    }
+    queue(peer, message, progress, cookie);
+    return PM_QUEUED;
+}
+
+int offer(pm_peer *peer, const pm::Message &message, void *cookie)
+{
+    SendTurn turn(peer);
+    peer->messages++;
+    peer->bytes += message.payload.size;
+    if (peer->queue.empty()) {
+        pm::Status status = peer->ucx_device->offer(peer->ucx, message, cookie);
+        if (status == pm::Status::ok) {
+            peer->accepted = true;
+            return PM_QUEUED;
+        }
+        if (status != pm::Status::again && peer->accepted)
+            return failed(pm::error_of(peer));
+    }
+    queue(peer, message, {}, cookie);
+    return PM_QUEUED;
+}
+
+// What waits in the queue. An offer whose peer is reached by another device now is only announced.
+pm::Status try_first(pm_peer *peer, Waiting *first)
+{
+    if (!first->message.offered)
+        return try_send(peer, first->message, &first->progress);
+    void *cookie = std::exchange(first->cookie, nullptr);
+    if (peer->kind == DeviceKind::ucx) {
+        pm::Status status = peer->ucx_device->offer(peer->ucx, first->message, cookie);
+        if (status != pm::Status::ok)
+            first->cookie = cookie;
+        return status;
+    }
+    first->message.offered = false;
+    first->message.payload = {};
+    return try_send(peer, first->message, &first->progress);
+}
+
+enum class Flushed { message, some, nothing, failed };
+
+// Sends of the first message in the queue what the device takes.
+Flushed flush_first(pm_peer *peer, void **cookie)
+{
+    SendTurn turn(peer);
+    Waiting &first = peer->queue.front();
+    std::size_t before = first.progress.sent;
+    pm::Status status = try_first(peer, &first);
+    peer->accepted |= first.progress.started;
+    if (status == pm::Status::again && !peer->accepted && pm::host_is_silent(peer)) [[unlikely]]
+        status = pm::Status::unreachable;
+    if (status == pm::Status::again)
+        return first.progress.sent != before ? Flushed::some : Flushed::nothing;
+    if (status != pm::Status::ok)
+        return reroute(peer, status) ? Flushed::some : Flushed::failed;
+    peer->accepted = true;
+    *cookie = first.cookie;
+    peer->queue.pop_front();
+    return Flushed::message;
+}
+
+// Sends from the queue until the device has enough or the queue is empty. Number of things done, -1 on failure.
+int flush(pm_peer *peer)
+{
+    for (int done = 0;; ++done) {
+        void *cookie = nullptr;
+        if (peer->queue.empty())
+            return done;
+        switch (flush_first(peer, &cookie)) {
+            case Flushed::failed:
+                return -1;
+            case Flushed::nothing:
+                return done;
+            case Flushed::some:
+                return done + 1;
+            case Flushed::message:
+                if (cookie != nullptr)
+                    core->sent(cookie);  // may send again
+        }
+    }
+}
+
+bool unlist_if_empty(std::size_t i)
+{
+    pm_peer *peer = core->queued[i];
+    SendTurn turn(peer);
+    if (!peer->queue.empty())
+        return false;
+    std::lock_guard lock(core->queued_lock);
+    peer->listed = false;
+    core->queued[i] = core->queued.back();
+    core->queued.pop_back();
+    core->any_queued.store(!core->queued.empty(), std::memory_order_relaxed);
+    return true;
+}
+
+}  // namespace
+
+int pm::flush_all()
+{
+    int done = 0;
+    for (std::size_t i = 0;;) {
+        pm_peer *peer;
+        {
+            std::lock_guard lock(core->queued_lock);
+            if (i >= core->queued.size())
+                return done;
+            peer = core->queued[i];
+        }
+        int count = flush(peer);
+        if (count < 0)
+            return -1;
+        done += count;
+        i += !unlist_if_empty(i);
+    }
+}
+
+extern "C" {
+
+size_t pm_largest_header(void)
+{
+    std::size_t largest = core->links.shmem != nullptr ? core->links.shmem->capabilities().largest_header : SIZE_MAX;
+    if (core->links.udp != nullptr)
+        largest = std::min(largest, pm::udp::Udp::largest_header);
+    if (!core->links.ucx.empty())
+        largest = std::min(largest, pm::ucx::Ucx::largest_header);
+    return largest;
+}
+
+int pm_send(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size, void *cookie)
+{
+    pm::Message message{static_cast<std::uint8_t>(tag), header, header_size, {data, size, nullptr, nullptr}};
+    return send(peer, message, cookie);
+}
+
+int pm_send_packed(pm_peer *peer, int tag, const void *header, size_t header_size, pm_pack pack, void *context, size_t size,
+                   void *cookie)
+{
+    pm::Message message{static_cast<std::uint8_t>(tag), header, header_size, {nullptr, size, pack, context}};
+    return send(peer, message, cookie);
+}
+
+int pm_send_now(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size)
+{
+    static_assert(PM_SEND_NOW_LIMIT <= pm::shmem::whole_piece && PM_SEND_NOW_LIMIT <= pm::udp::Udp::whole_limit &&
+                  PM_SEND_NOW_LIMIT <= pm::ucx::Ucx::whole_limit);
+    pm::Message message{static_cast<std::uint8_t>(tag), header, header_size, {data, size, nullptr, nullptr}};
+    SendTurn turn(peer);
+    if (!peer->queue.empty()) [[unlikely]]
+        return 0;
+    bool taken = peer->kind == DeviceKind::shmem ? core->links.shmem->try_send_whole(peer->shmem, message)
+                 : peer->kind == DeviceKind::udp ? core->links.udp->try_send_whole(peer->udp, message)
+                                                 : peer->ucx_device->try_send_whole(peer->ucx, message);
+    if (!taken) [[unlikely]]
+        return 0;
+    peer->accepted = true;
+    peer->messages++;
+    peer->bytes += size;
+    return 1;
+}
+
+int pm_sends_queued(void)
+{
+    if (core->any_queued.load(std::memory_order_relaxed))
+        return 1;
+    if (core->turns[pm::udp_place].has_peers && !core->links.udp->idle())
+        return 1;
+    return std::ranges::any_of(core->links.ucx, [](const auto &link) { return !link.device->idle(); });
+}
+
+int pm_can_offer(const pm_peer *peer)
+{
+    return peer->kind == DeviceKind::ucx;
+}
+
+int pm_offer(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size, void *cookie)
+{
+    pm::Message message{static_cast<std::uint8_t>(tag), header, header_size, {data, size, nullptr, nullptr}, true};
+    return offer(peer, message, cookie);
+}
+
+void pm_take(void *offer, void *place, void *cookie)
+{
+    pm::ucx::Ucx::take(offer, place, cookie);
+}
+
+}  // extern "C"

@@ -1,0 +1,31 @@
+/* What processes of one host do in each other's memory, where no message tells it. Under the caller's lock, as core.h, but for what
+ * says otherwise. Apart from core.h, which all of MPICH includes: a change here recompiles little. */
+#ifndef PM_SHARED_H_INCLUDED
+#define PM_SHARED_H_INCLUDED
+
+#include "netmod/core/core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Blocks that peers on this host read without a system call, for what many of them will pull. */
+#define PM_SHARED_LIMIT (260 * 1024)
+
+void *pm_shared_alloc(size_t size);     /* at most PM_SHARED_LIMIT; NULL when there is none left */
+void pm_shared_free(void *block);
+
+/* Whether a peer is reached over shared memory; then [address, address + size) of its shared memory is at the answer here, or NULL. */
+int pm_on_host(const pm_peer *peer);
+int pm_has_ended(const pm_peer *peer);  /* a process of this host has; 0 when that is not known */
+void *pm_shared_view(pm_peer *peer, uint64_t address, size_t size);
+
+/* Something has changed that the peer should look at. pm_ring() always tells it; pm_nudge() only when it sleeps: for one that looks by
+ * itself while it waits, the last time between pm_wait_arm() and pm_wait_sleep(). No lock needed. */
+void pm_ring(pm_peer *peer);
+void pm_nudge(pm_peer *peer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,185 @@
+#include "netmod/routing/card.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/hash.h"
+
+namespace pm {
+namespace {
+
+enum : std::uint8_t { whole = 1, brief = 2, brief_ucx = 3 };
+
+class Writer {
+  public:
+    template <class T>
+    void number(T value)
+    {
+        bytes(&value, sizeof value);
+    }
+    void bytes(const void *data, std::size_t size)
+    {
+        auto begin = static_cast<const std::byte *>(data);
+        out.insert(out.end(), begin, begin + size);
+    }
+    template <class Range>
+    void range(const Range &range)
+    {
+        number(static_cast<std::uint16_t>(range.size()));
+        bytes(range.data(), range.size());
+    }
+
+    std::vector<std::byte> out;
+};
+
+// Answers zeros and sets `bad` where the bytes end too early.
+class Reader {
+  public:
+    explicit Reader(std::span<const std::byte> bytes) : left_(bytes) {}
+
+    template <class T>
+    T number()
+    {
+        T value{};
+        if (left_.size() < sizeof value) {
+            bad = true;
+            return value;
+        }
+        std::memcpy(&value, left_.data(), sizeof value);
+        left_ = left_.subspan(sizeof value);
+        return value;
+    }
+    template <class Range>
+    Range range()
+    {
+        auto size = number<std::uint16_t>();
+        if (bad || left_.size() < size) {
+            bad = true;
+            return {};
+        }
+        auto begin = reinterpret_cast<const typename Range::value_type *>(left_.data());
+        Range range(begin, begin + size);
+        left_ = left_.subspan(size);
+        return range;
+    }
+    bool at_end() const { return left_.empty(); }
+
+    bool bad = false;
+
+  private:
+    std::span<const std::byte> left_;
+};
+
+std::uint64_t hash(const std::vector<std::byte> &bytes, std::uint64_t seed)
+{
+    return hash_bytes(bytes.data(), bytes.size(), seed);
+}
+
+}  // namespace
+
+std::vector<std::byte> Card::write() const
+{
+    Writer writer;
+    writer.number(whole);
+    writer.range(host);
+    writer.number(process);
+    writer.number(network_space);
+    writer.range(shmem);
+    writer.range(udp);
+    writer.number(static_cast<std::uint8_t>(networks.size()));
+    for (const NetworkCard &each : networks) {
+        writer.number(each.network.id);
+        writer.number(each.network.device);
+        writer.number(static_cast<std::int32_t>(each.network.priority));
+        writer.range(each.network.name);
+        writer.number(static_cast<std::uint8_t>(each.address.has_value()));
+        if (each.address)
+            writer.bytes(each.address->data(), each.address->size());
+        writer.range(each.device_card);
+    }
+    return writer.out;
+}
+
+// Which networks an address of UDP is on is not told: whoever has UDP may try.
+std::vector<std::byte> Card::write_short() const
+{
+    Writer writer;
+    for (const NetworkCard &each : networks) {
+        if (!udp.empty() || each.network.device != DeviceKind::ucx || 17 + each.device_card.size() > max_short_size)
+            continue;
+        writer.number(brief_ucx);
+        writer.number(id());
+        writer.number(each.network.id);
+        writer.bytes(each.device_card.data(), each.device_card.size());
+        return writer.out;
+    }
+    writer.number(brief);
+    auto put = [&](const std::vector<std::byte> &card) {
+        writer.number(static_cast<std::uint8_t>(card.size()));
+        writer.bytes(card.data(), card.size());
+    };
+    put(shmem);
+    put(udp);
+    return writer.out;
+}
+
+std::optional<Card> Card::read(std::span<const std::byte> bytes)
+{
+    Reader reader(bytes);
+    Card card;
+    auto kind = reader.number<std::uint8_t>();
+    if (kind == brief) {
+        card.host = "another job";
+        for (std::vector<std::byte> *part : {&card.shmem, &card.udp}) {
+            part->resize(reader.number<std::uint8_t>());
+            for (std::byte &byte : *part)
+                byte = reader.number<std::byte>();
+        }
+    } else if (kind == brief_ucx) {
+        card.host = "another job";
+        card.told_id = reader.number<std::uint64_t>();
+        NetworkCard &network = card.networks.emplace_back();
+        network.network.id = reader.number<std::uint64_t>();
+        network.network.device = DeviceKind::ucx;
+        network.network.priority = default_priority(DeviceKind::ucx);
+        while (!reader.bad && !reader.at_end())
+            network.device_card.push_back(reader.number<std::byte>());
+    } else if (kind == whole) {
+        card.host = reader.range<std::string>();
+        card.process = reader.number<std::uint32_t>();
+        card.network_space = reader.number<std::uint64_t>();
+        card.shmem = reader.range<std::vector<std::byte>>();
+        card.udp = reader.range<std::vector<std::byte>>();
+        card.networks.resize(std::min<std::size_t>(reader.number<std::uint8_t>(), networks_max));
+        for (NetworkCard &each : card.networks) {
+            each.network.id = reader.number<std::uint64_t>();
+            auto device = reader.number<std::uint8_t>();
+            each.network.device = device == static_cast<std::uint8_t>(DeviceKind::ucx) ? DeviceKind::ucx : DeviceKind::udp;
+            each.network.priority = reader.number<std::int32_t>();
+            each.network.name = reader.range<std::string>();
+            if (reader.number<std::uint8_t>() != 0)
+                each.address = reader.number<Ip>();
+            each.device_card = reader.range<std::vector<std::byte>>();
+        }
+    } else {
+        return {};
+    }
+    if (reader.bad || !reader.at_end())
+        return {};
+    return card;
+}
+
+std::uint64_t Card::id() const
+{
+    if (told_id)
+        return *told_id;
+    std::uint64_t id = hash(udp, hash(shmem, hash_seed));
+    if (!shmem.empty() || !udp.empty())
+        return id;
+    for (const NetworkCard &each : networks)
+        if (!each.device_card.empty())
+            return hash(each.device_card, id);
+    return id;
+}
+
+}  // namespace pm
