@@ -2,13 +2,14 @@
 
 #include <string>
 
+#include "base/tuning.h"
+
 namespace pm {
 namespace {
 
-// Figures by measurement (bench/results.md). A poll takes some 10 ns, a yield to another rank 1 to 2 us.
-constexpr WaitPlan plan_own_core{4000, 200};
-constexpr WaitPlan plan_shared_core{1, 40};
-constexpr WaitPlan plan_sleeper{50, 0};
+constexpr WaitPlan plan_own_core{PM_POLLS_OWN_CORE, PM_YIELDS_OWN_CORE};
+constexpr WaitPlan plan_shared_core{PM_POLLS_SHARED_CORE, PM_YIELDS_SHARED_CORE};
+constexpr WaitPlan plan_sleeper{PM_POLLS_SLEEPER, 0};
 
 }  // namespace
 

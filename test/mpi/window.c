@@ -42,6 +42,16 @@ int main(int argc, char **argv)
         mine[i] = rank * 1000 + i;
 
     int host_ranks = ranks_on_this_host();
+    if (host_ranks != ranks) {
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        int class = MPI_SUCCESS, error = MPI_Win_allocate_shared(100, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
+        MPI_Error_class(error, &class);
+        if (class != MPI_ERR_RMA_SHARED) {
+            printf("rank %d: memory is shared by ranks of several hosts\n", rank);
+            wrong++;
+        }
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    }
     for (int kind = 0; kind < (host_ranks == ranks ? 3 : 2); kind++) {
         if (kind == 0)
             MPI_Win_allocate(length * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);

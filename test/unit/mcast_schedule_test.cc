@@ -316,7 +316,6 @@ TEST(McastSchedule, TheSizeChoosesTheAlgorithm)
     EXPECT_EQ(choose(3, 301, thresholds), Algorithm::chain);
     for (std::uint32_t leaders : {0u, 1u, 2u})
         EXPECT_EQ(choose(leaders, 1000, thresholds), Algorithm::binomial);
-    EXPECT_EQ(Thresholds{}.tree_limit, 8192u);
     // A setting can leave an algorithm out.
     EXPECT_EQ(choose(3, 150, {100, 0, 300}), Algorithm::scatter_ring);
     EXPECT_EQ(choose(3, 150, {100, 0, 0}), Algorithm::chain);

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "base/tuning.h"
 #include "shmmod/segment.h"
 
 namespace pm {
@@ -62,16 +64,18 @@ TEST(Settings, WhatIsNotOursIsNotLookedAt)
         EXPECT_FALSE(check_variable(other)) << other;
 }
 
+// A file of the source tree.
+std::string contents(const char *name)
+{
+    std::filesystem::path top(__FILE__);
+    std::ifstream file(top.parent_path().parent_path().parent_path() / name);
+    EXPECT_TRUE(file) << name;
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // The table, what MPICH is told, and what users are told.
 TEST(Settings, TheTableIsThatOfTheDocumentsAndOfTheVariables)
 {
-    std::filesystem::path top(__FILE__);
-    top = top.parent_path().parent_path().parent_path();
-    auto contents = [&](const char *name) {
-        std::ifstream file(top / name);
-        EXPECT_TRUE(file) << name;
-        return std::string(std::istreambuf_iterator<char>(file), {});
-    };
     std::string variables = contents("src/ch4/netmod/composite_cvars.c"), manual = contents("man/man7/mpich-composite.7"), readme = contents("README.md");
     std::vector<std::string> known, declared;
     for (const Setting &each : known_settings()) {
@@ -87,6 +91,21 @@ TEST(Settings, TheTableIsThatOfTheDocumentsAndOfTheVariables)
     std::ranges::sort(known);
     std::ranges::sort(declared);
     EXPECT_EQ(known, declared);
+}
+
+TEST(Settings, DefaultsAreThoseThatWereMeasured)
+{
+    std::string variables = contents("src/ch4/netmod/composite_cvars.c");
+    auto default_of = [&](const std::string &name) {
+        std::size_t at = variables.find("default     : ", variables.find("- name        : " + prefix + name + "\n"));
+        return at == std::string::npos ? -1 : std::strtol(variables.c_str() + at + 14, nullptr, 10);
+    };
+    EXPECT_EQ(default_of("MCAST_TREE_LIMIT"), PM_MCAST_TREE_LIMIT);
+    EXPECT_EQ(default_of("MCAST_DOUBLING_LIMIT"), PM_MCAST_DOUBLING_LIMIT);
+    EXPECT_EQ(default_of("MCAST_CHAIN_LIMIT"), PM_MCAST_CHAIN_LIMIT);
+    EXPECT_EQ(default_of("MCAST_SHARED_LIMIT"), PM_MCAST_SHARED_LIMIT);
+    EXPECT_EQ(default_of("MCAST_PIECE"), PM_MCAST_PIECE);
+    EXPECT_EQ(default_of("MCAST_FANOUT"), PM_MCAST_FANOUT);
 }
 
 TEST(Settings, AutoMeansEveryDevice)

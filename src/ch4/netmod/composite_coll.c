@@ -9,13 +9,9 @@
 #include "composite_impl.h"
 #include "composite_coll.h"
 #include "composite_coll_life.h"
+#include "base/tuning.h"
 #include "composite_exchange.h"
 #include "netmod/core/shared.h"
-
-/* The largest vector that one rank reduces for all. */
-#define FLAT_REDUCE_LIMIT 4096
-/* More ranks than this make the one rank the bottleneck. */
-#define FLAT_RANKS_LIMIT 64
 
 /* All ranks are of this job and on this host: then all of them answer the same here, and to pm_crowded(). */
 static bool on_one_host(MPIR_Comm * comm)
@@ -29,7 +25,7 @@ static bool on_one_host(MPIR_Comm * comm)
 
 static bool flat_is_better(MPIR_Comm * comm)
 {
-    return pm_crowded() && comm->local_size > 1 && comm->local_size <= FLAT_RANKS_LIMIT && on_one_host(comm);
+    return pm_crowded() && comm->local_size > 1 && comm->local_size <= PM_FLAT_RANKS_LIMIT && on_one_host(comm);
 }
 
 /* Notes a failure and goes on, as MPICH's collectives do. */
@@ -45,7 +41,7 @@ static int tell_all_others(const void *data, MPI_Aint count, MPI_Datatype dataty
                            MPIR_Errflag_t * errflag)
 {
     int mpi_errno = MPI_SUCCESS;
-    MPIR_Request *requests[FLAT_RANKS_LIMIT];
+    MPIR_Request *requests[PM_FLAT_RANKS_LIMIT];
     int sent = 0;
 
     for (int i = 1; i < comm->local_size; i++)
@@ -81,7 +77,7 @@ typedef struct kept {
     void *data;
     size_t size;
     int sends;
-    MPIR_Request *requests[FLAT_RANKS_LIMIT];
+    MPIR_Request *requests[PM_FLAT_RANKS_LIMIT];
 } kept_t;
 
 static kept_t *kept_copies;
@@ -191,14 +187,14 @@ int MPIDI_COMPOSITE_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
     int mpi_errno = MPI_SUCCESS;
     int ranks = comm->local_size;
-    char (*all)[EXCHANGE_BYTES_LIMIT];
+    char (*all)[PM_EXCHANGE_BYTES_LIMIT];
 
     if (MPIR_CVAR_BARRIER_INTRA_ALGORITHM != MPIR_CVAR_BARRIER_INTRA_ALGORITHM_auto || !on_one_host(comm))
         return MPIR_Barrier_impl(comm, errflag);
     if (!flat_is_better(comm))
         return MPIR_Barrier_intra_dissemination(comm, errflag);
 
-    if (ranks <= EXCHANGE_RANKS_LIMIT)
+    if (ranks <= PM_EXCHANGE_RANKS_LIMIT)
         return exchange_bytes(NULL, 0, comm, &all);
     if (comm->rank != 0) {
         note(MPIC_Send(NULL, 0, MPI_BYTE, 0, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
@@ -226,20 +222,20 @@ int MPIDI_COMPOSITE_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count
 {
     int mpi_errno = MPI_SUCCESS;
     MPI_Aint size, extent;
-    char mine[FLAT_REDUCE_LIMIT] ATTRIBUTE((aligned(16)));
-    char others[FLAT_REDUCE_LIMIT] ATTRIBUTE((aligned(16)));
+    char mine[PM_FLAT_REDUCE_LIMIT] ATTRIBUTE((aligned(16)));
+    char others[PM_FLAT_REDUCE_LIMIT] ATTRIBUTE((aligned(16)));
 
     MPIR_Datatype_get_size_macro(datatype, size);
     MPIR_Datatype_get_extent_macro(datatype, extent);
     if (MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM != MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM_auto || !flat_is_better(comm) ||
         !HANDLE_IS_BUILTIN(datatype) || !HANDLE_IS_BUILTIN(op) || size != extent || size * count == 0 ||
-        size * count > FLAT_REDUCE_LIMIT)
+        size * count > PM_FLAT_REDUCE_LIMIT)
         return MPIR_Allreduce_impl(sendbuf, recvbuf, count, datatype, op, comm, errflag);
 
     /* Whoever reduces does it in the order of the ranks, so that all have the same result, bit for bit. */
     memcpy(mine, sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, size * count);
-    if (comm->local_size <= EXCHANGE_RANKS_LIMIT && size * count <= EXCHANGE_BYTES_LIMIT) {
-        char (*all)[EXCHANGE_BYTES_LIMIT];
+    if (comm->local_size <= PM_EXCHANGE_RANKS_LIMIT && size * count <= PM_EXCHANGE_BYTES_LIMIT) {
+        char (*all)[PM_EXCHANGE_BYTES_LIMIT];
         note(exchange_bytes(mine, size * count, comm, &all), &mpi_errno, errflag);
         memcpy(recvbuf, all[0], size * count);
         for (int from = 1; from < comm->local_size; from++)

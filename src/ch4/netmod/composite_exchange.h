@@ -8,19 +8,16 @@
 #ifndef COMPOSITE_EXCHANGE_H_INCLUDED
 #define COMPOSITE_EXCHANGE_H_INCLUDED
 
-#define EXCHANGE_RANKS_LIMIT 16
-#define EXCHANGE_BYTES_LIMIT 64
-
 typedef struct {
     MPIR_Context_id_t context_id;
     uint8_t turn;
     uint8_t rank;
     uint32_t size;
-    char bytes[EXCHANGE_BYTES_LIMIT];
+    char bytes[PM_EXCHANGE_BYTES_LIMIT];
 } exchange_message_t;
 
 typedef struct {
-    char bytes[2][EXCHANGE_RANKS_LIMIT][EXCHANGE_BYTES_LIMIT];
+    char bytes[2][PM_EXCHANGE_RANKS_LIMIT][PM_EXCHANGE_BYTES_LIMIT];
     int heard[2];
     unsigned turn;
 } exchange_t;
@@ -48,7 +45,7 @@ static int exchange_arrived(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t
 }
 
 /* `*all` is what each rank gave, ours included; valid until our next exchange on this communicator. */
-static int exchange_bytes(const void *bytes, size_t size, MPIR_Comm * comm, char (**all)[EXCHANGE_BYTES_LIMIT])
+static int exchange_bytes(const void *bytes, size_t size, MPIR_Comm * comm, char (**all)[PM_EXCHANGE_BYTES_LIMIT])
 {
     int mpi_errno = MPI_SUCCESS;
     int ranks = comm->local_size;

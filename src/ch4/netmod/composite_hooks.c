@@ -149,7 +149,18 @@ int MPIDI_COMPOSITE_mpi_win_allocate(MPI_Aint size, int disp_unit, MPIR_Info * i
 int MPIDI_COMPOSITE_mpi_win_allocate_shared(MPI_Aint size, int disp_unit, MPIR_Info * info, MPIR_Comm * comm,
                                             void **baseptr, MPIR_Win ** win)
 {
+    int mpi_errno = MPI_SUCCESS, mine, its;
+
+    /* MPICH would hand out memory that is only called shared. */
+    MPID_Get_node_id(comm, comm->rank, &mine);
+    for (int rank = 0; rank < comm->local_size; rank++) {
+        MPID_Get_node_id(comm, rank, &its);
+        MPIR_ERR_CHKANDJUMP(its != mine, mpi_errno, MPI_ERR_RMA_SHARED, "**rmashared");
+    }
     return MPIDIG_mpi_win_allocate_shared(size, disp_unit, info, comm, baseptr, win);
+
+  fn_fail:
+    return mpi_errno;
 }
 
 int MPIDI_COMPOSITE_mpi_win_create_dynamic(MPIR_Info * info, MPIR_Comm * comm, MPIR_Win ** win)

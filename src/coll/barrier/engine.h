@@ -24,6 +24,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/tuning.h"
 #include "coll/barrier/barrier.h"
 
 namespace pm::coll {
@@ -88,8 +89,6 @@ class BarrierEngine {
     std::size_t in_flight() const { return in_flight_; }
 
   private:
-    static constexpr std::size_t star_hosts = 8;
-
     struct Started {
         volatile int *flag;
         void *cookie;
@@ -120,7 +119,7 @@ class BarrierEngine {
         bool leads() const { return setup.rank == leader; }
         bool spans_hosts() const { return leaders.size() > 1; }
         // Of few hosts the first one's leader is the hub: 2(n - 1) messages instead of n log2(n), and one to wake each of the others.
-        bool is_star() const { return spans_hosts() && leaders.size() <= star_hosts; }
+        bool is_star() const { return spans_hosts() && leaders.size() <= PM_STAR_HOSTS; }
         bool is_hub() const { return is_star() && place == 0; }
         // How far the hosts are whose word the leader needs before it can say more than that its own is here.
         std::uint64_t least_heard() const

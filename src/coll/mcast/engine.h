@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "base/tuning.h"
 #include "coll/mcast/bytes.h"
 #include "coll/mcast/mcast.h"
 #include "coll/mcast/schedule.h"
@@ -48,10 +49,10 @@ struct Settings {
     bool choose = true;
     Algorithm algorithm = Algorithm::binomial;  // when not
     Thresholds thresholds;
-    std::size_t shared_limit = 4096;
-    std::size_t piece = 128 * 1024;  // between hosts
-    std::size_t block = 256 * 1024;  // inside one
-    std::uint32_t fanout = 32;
+    std::size_t shared_limit = PM_MCAST_SHARED_LIMIT;
+    std::size_t piece = PM_MCAST_PIECE;  // between hosts
+    std::size_t block = PM_MCAST_BLOCK;  // inside one
+    std::uint32_t fanout = PM_MCAST_FANOUT;
     void (*sent)(void *cookie, const char *error) = nullptr;
     void (*received)(void *cookie, int source, int tag, std::size_t size) = nullptr;  // does not close a group
 };

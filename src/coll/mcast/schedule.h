@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/tuning.h"
 
 namespace pm::coll {
 
@@ -85,9 +86,9 @@ std::uint32_t ack_children_count(std::uint32_t position, std::uint32_t members);
 
 // The largest multicast for each algorithm, in bytes; chain takes what is larger.
 struct Thresholds {
-    std::uint64_t tree_limit = 8192;               // binomial
-    std::uint64_t doubling_limit = 512 * 1024;     // scatter_doubling
-    std::uint64_t chain_limit = 16 * 1024 * 1024;  // scatter_ring
+    std::uint64_t tree_limit = PM_MCAST_TREE_LIMIT;          // binomial
+    std::uint64_t doubling_limit = PM_MCAST_DOUBLING_LIMIT;  // scatter_doubling
+    std::uint64_t chain_limit = PM_MCAST_CHAIN_LIMIT;        // scatter_ring
 };
 // Fewer than three leaders always use binomial: there all are the same but for the messages that scattering adds.
 Algorithm choose(std::uint32_t leaders, std::uint64_t size, const Thresholds &thresholds);

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/tuning.h"
 #include "coll/boards.h"
 #include "coll/window/engine.h"
 #include "netmod/core/failed.h"
@@ -67,8 +68,7 @@ int pm_windows_open(const char *text)
 
 int pm_window_wants_put(size_t size, int by_itself)
 {
-    constexpr std::size_t long_write = 64 * 1024;
-    return way == Way::put || (way == Way::best && by_itself != 0 && size > long_write);
+    return way == Way::put || (way == Way::best && by_itself != 0 && size > PM_LONG_WRITE);
 }
 
 void pm_windows_close(void)

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/time.h"
+#include "base/tuning.h"
 #include "netmod/core/setup.h"
 #include "netmod/core/shared.h"
 #include "netmod/core/state.h"
@@ -17,9 +18,6 @@ using pm::failed;
 using pm::look_everywhere;
 using pm::Turns;
 using pm::waiter;
-
-// A program may poll by itself (MPI_Test in a loop). With more ranks than cores it would keep those it waits for from running.
-constexpr std::uint32_t empty_polls_before_yield = 20;
 
 template <std::size_t place>
 void *sink_arrived(std::uint8_t tag, void *header, void *piece, std::size_t piece_size, std::size_t total)
@@ -39,15 +37,12 @@ void sink_offered(std::uint8_t tag, void *header, void *offer, std::size_t total
 
 // While SHMEM is speaking, a device that costs a system call waits for its turn; after some polls in which nobody spoke, each
 // has one every time. A device nobody here is reached by is only asked for those who come by themselves.
-// How many polls of SHMEM it takes the time of, and how many yields.
-constexpr std::uint32_t network_poll_weight = 50, network_yield_weight = 4;
 constexpr std::uint32_t polls_between_idle = 1 << 16;  // of a rank that does not sleep
-constexpr std::uint32_t quiet_before_all = 64, busy_interval = 1024, alone_interval = 4096;
 
 bool has_turn(Turns *turns)
 {
-    std::uint32_t interval = !turns->has_peers                       ? alone_interval
-                             : core->quiet_polls < quiet_before_all ? busy_interval
+    std::uint32_t interval = !turns->has_peers                       ? PM_ALONE_INTERVAL
+                             : core->quiet_polls < PM_QUIET_BEFORE_ALL ? PM_BUSY_INTERVAL
                                                                      : 1;
     if (++turns->skipped < interval) [[likely]]
         return false;
@@ -70,7 +65,7 @@ int poll_device(Device &device)
 // To sleep in the middle of a long message costs more than to wait for its next bytes, on a core of our own.
 bool is_transferring(const pm::ucx::Ucx &device)
 {
-    return core->wait_plan.polls > network_poll_weight && device.transferring();
+    return core->wait_plan.polls > PM_NETWORK_POLL_WEIGHT && device.transferring();
 }
 bool is_transferring(const pm::udp::Udp &)
 {
@@ -85,11 +80,11 @@ int poll_networks(bool all)
         if (done < 0 || !(has_turn(&turns) || all))
             return;
         if (!is_transferring(device))
-            waiter.idle_polls += waiter.idle_polls < core->wait_plan.polls ? network_poll_weight : network_yield_weight;
+            waiter.idle_polls += waiter.idle_polls < core->wait_plan.polls ? PM_NETWORK_POLL_WEIGHT : PM_NETWORK_YIELD_WEIGHT;
         int count = poll_device(device);
         // Whoever speaks is asked again at once.
         if (count > 0)
-            turns.skipped = busy_interval;
+            turns.skipped = PM_BUSY_INTERVAL;
         done = count < 0 ? count : done + count;
     };
     if (core->links.udp != nullptr)
@@ -131,7 +126,7 @@ int poll_devices()
     if (!core->links.ucx.empty()) {
         if (done > 0)
             core->watch.noise();
-        else if (core->quiet_polls > quiet_before_all)
+        else if (core->quiet_polls > PM_QUIET_BEFORE_ALL)
             pm::watch_hosts();
     }
     return done;
@@ -170,7 +165,7 @@ int pm_progress(void)
     if (done != 0) {
         waiter.idle_polls = 0;
         waiter.empty_polls = 0;
-    } else if (core->oversubscribed && ++waiter.empty_polls > empty_polls_before_yield) {
+    } else if (core->oversubscribed && ++waiter.empty_polls > PM_EMPTY_POLLS_BEFORE_YIELD) {
         sched_yield();
     }
     return done;

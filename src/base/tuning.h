@@ -1,0 +1,55 @@
+/* Figures that were found by measuring: all in one place, each with the command that shows whether another one would be better. Those
+ * that a user may set are the defaults of src/ch4/netmod/composite_cvars.c, too; a unit test compares both. For C and C++. */
+#ifndef PM_TUNING_H_INCLUDED
+#define PM_TUNING_H_INCLUDED
+
+/* Waiting: how many polls that found nothing come before the first yield, and how many yields before the first sleep. A poll takes some
+ * 10 ns, a yield to another rank 1 to 2 us.
+ * bench/run --only pingpong; bench/run --only coll --ranks 2,8; bench/run --only idle */
+#define PM_POLLS_OWN_CORE 4000
+#define PM_YIELDS_OWN_CORE 200
+#define PM_POLLS_SHARED_CORE 1
+#define PM_YIELDS_SHARED_CORE 40
+#define PM_POLLS_SLEEPER 50
+/* A program may poll by itself (MPI_Test in a loop). With more ranks than cores it would keep those it waits for from running.
+ * bench/run --only coll --ranks 8,16 */
+#define PM_EMPTY_POLLS_BEFORE_YIELD 20
+
+/* Polling devices that cost a system call: of how many polls of shared memory, and of how many yields, one takes the time; after how many
+ * polls in which nobody spoke each has its turn every time; how seldom it has one while others speak, and while nobody here is
+ * reached by it.
+ * bench/run --only composite */
+#define PM_NETWORK_POLL_WEIGHT 50
+#define PM_NETWORK_YIELD_WEIGHT 4
+#define PM_QUIET_BEFORE_ALL 64
+#define PM_BUSY_INTERVAL 1024
+#define PM_ALONE_INTERVAL 4096
+
+/* Collectives on a host with more ranks than cores: the largest vector that one rank reduces for all, and how many ranks before that one
+ * is the bottleneck; up to how many ranks and bytes everybody tells everybody.
+ * bench/run --only coll --ranks 4,8,16,32 */
+#define PM_FLAT_REDUCE_LIMIT 4096
+#define PM_FLAT_RANKS_LIMIT 64
+#define PM_EXCHANGE_RANKS_LIMIT 16
+#define PM_EXCHANGE_BYTES_LIMIT 64
+
+/* Fuzzy barriers: up to how many hosts one is the hub for all.
+ * bench/run --only net_fuzzy */
+#define PM_STAR_HOSTS 8
+
+/* Multicast: the largest for each algorithm; from where on data is written into shared memory instead of sent; the largest part that is
+ * passed on to another host by itself, or written as a block inside one; how many a member tells on its host.
+ * bench/run --only mcast; bench/mcast_model.cc computes the same for more hosts than there are */
+#define PM_MCAST_TREE_LIMIT 131072
+#define PM_MCAST_DOUBLING_LIMIT 131072
+#define PM_MCAST_CHAIN_LIMIT 131072
+#define PM_MCAST_SHARED_LIMIT 4096
+#define PM_MCAST_PIECE 131072
+#define PM_MCAST_BLOCK (256 * 1024)
+#define PM_MCAST_FANOUT 32
+
+/* Writes that notify: from where on one by the fabric itself is quicker than a message.
+ * bench/run --only sync */
+#define PM_LONG_WRITE (64 * 1024)
+
+#endif
