@@ -6,6 +6,7 @@
 #include "coll/mcast/mcast.h"
 
 static pm_group *groups[1 << (8 * sizeof(MPIR_Context_id_t))];
+static int groups_end;          /* all behind are NULL, and their pages untouched */
 
 static pm_peer *peer_of(void *context, int rank)
 {
@@ -48,6 +49,7 @@ void MPIDI_COMPOSITE_group_commit(MPIR_Comm * comm)
     setup.host = MPIDI_COMM(comm, map).mode == MPIDI_RANK_MAP_MLUT || MPIDI_COMM(comm, map).avtid != 0 ? NULL : host_of;
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     groups[comm->context_id] = pm_group_open(&setup);
+    groups_end = MPL_MAX(groups_end, comm->context_id + 1);
     pm_barrier_group_open(&setup);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }
@@ -66,5 +68,5 @@ void MPIDI_COMPOSITE_group_free(MPIR_Comm * comm)
 
 void MPIDI_COMPOSITE_groups_finalize(void)
 {
-    memset(groups, 0, sizeof groups);
+    memset(groups, 0, groups_end * sizeof *groups);
 }
