@@ -3,6 +3,13 @@
 static struct rlimit given_limit;       /* before we raised it */
 static unsigned char *given;            /* one for each descriptor of our start */
 static int given_size = 0;
+static long free_at_start = LONG_MAX;   /* of our limit, but for what is needed without a rank */
+
+enum {
+    least = 24,                 /* descriptors without a rank */
+    of_rank = 4,                /* input, output, errors and PMI */
+    of_proxy = 3                /* its connection, output and errors */
+};
 
 static void remember_descriptor(int fd, void *context)
 {
@@ -21,7 +28,7 @@ static void remember_descriptor(int fd, void *context)
 __attribute__((constructor))
 static void composite_descriptors_start(void)
 {
-    const rlim_t least = 24;    /* without a rank */
+    long open = 0;
     struct rlimit raised;
 
     composite_each_descriptor(remember_descriptor, NULL);
@@ -37,6 +44,23 @@ static void composite_descriptors_start(void)
                 "on a host. Raise it.\n", (long) raised.rlim_cur, (long) least);
         exit(1);
     }
+    composite_each_descriptor(composite_count_descriptor, &open);
+    if (raised.rlim_cur != RLIM_INFINITY)
+        free_at_start = (long) raised.rlim_cur - open - least;
+}
+
+int composite_most_ranks(void)
+{
+    return free_at_start / of_rank > INT_MAX ? INT_MAX : (int) (free_at_start / of_rank);
+}
+
+int composite_can_hold(int proxies)
+{
+    long needed = (long) of_proxy * proxies + least;
+    struct rlimit limit;
+
+    composite_each_descriptor(composite_count_descriptor, &needed);
+    return getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || needed <= (long) limit.rlim_cur;
 }
 
 static void leave_descriptor(int fd, void *context)

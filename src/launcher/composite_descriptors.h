@@ -5,6 +5,7 @@
 #define COMPOSITE_DESCRIPTORS_H_INCLUDED
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,10 @@ struct HYD_env;
 
 /* In the child, before exec; descriptors that `env` names are for it. */
 void composite_descriptors_of_child(struct HYD_env *env);
+
+/* How many ranks a proxy that we fork can have, and whether we can have so many more proxies (composite_shares.h). */
+int composite_most_ranks(void);
+int composite_can_hold(int proxies);
 
 /* Calls visit(fd, context) for each open descriptor, one of its own aside. */
 static inline void composite_each_descriptor(void (*visit)(int fd, void *context), void *context)

@@ -248,11 +248,15 @@ void composite_barrier_possible(const struct HYD_proxy *proxy)
     if (!proxy->pg->barrier_count || !HYD_server_info.user_global.auto_cleanup || composite_ending)
         return;
     for (struct HYD_proxy * other = proxy->pg->proxy_list; other; other = other->next) {
+        int shared = 0;
         if (other->control_fd != HYD_FD_CLOSED)
             continue;
+        for (struct HYD_proxy * with = proxy->pg->proxy_list; with; with = with->next)
+            shared |= with != other && with->node == other->node;
         fflush(stdout);
-        fprintf(stderr, "mpiexec: all ranks on host %s have ended, and other ranks wait for them in MPI_Init or MPI_Finalize: the job ends. "
-                "Does the program exist there, and is it built with this MPI?\n", other->node->hostname);
+        fprintf(stderr, "mpiexec: all ranks %son host %s have ended, and other ranks wait for them in MPI_Init or MPI_Finalize: the job ends. "
+                "Does the program exist there, and is it built with this MPI?\n", shared ? "of one of the proxies " : "",
+                other->node->hostname);
         composite_end_job(255);
     }
 }

@@ -11,7 +11,7 @@ static inline void composite_all_or_nobody(void)
 {
     int waits = HYD_pmcd_pmip.local.pgid != 0;
 
-    if (composite_absent < 0 || !HYD_pmcd_pmip.user_global.auto_cleanup)
+    if (composite_absent < 0 || !HYD_pmcd_pmip.user_global.auto_cleanup || HYD_pmcd_pmip.downstream.forced_cleanup)
         return;
     for (int i = 0; i < HYD_pmcd_pmip.local.proxy_process_count; i++)
         waits |= HYD_pmcd_pmip.downstream.pmi_fd_active[i];
