@@ -30,6 +30,19 @@ static inline HYD_status composite_wait_below(void)
     return status;
 }
 
+/* Answers a rank. One that has ended needs no answer, and that it has is seen by the end of its connection. */
+static inline HYD_status composite_respond(int fd, const char *bytes, int size)
+{
+    while (size > 0 && HYDT_dmx_query_fd_registration(fd)) {
+        ssize_t sent = send(fd, bytes, size, MSG_NOSIGNAL);
+        if (sent > 0)
+            bytes += sent, size -= (int) sent;
+        else if (errno != EINTR && errno != EAGAIN)
+            break;
+    }
+    return HYD_SUCCESS;
+}
+
 /* waitpid for any rank, during which mpiexec is heard: ranks may have closed their output long before they end. */
 static inline pid_t composite_wait_for_rank(int *status)
 {

@@ -2,6 +2,17 @@
 #ifndef COMPOSITE_SPAWNED_H_INCLUDED
 #define COMPOSITE_SPAWNED_H_INCLUDED
 
+/* A process that must not end like that has no success to tell. How it ended may be known already, or not. */
+static inline void composite_no_success(int process)
+{
+    int *status = &HYD_pmcd_pmip.downstream.exit_status[process];
+
+    if (*status == -1)
+        *status = 1;            /* replaced by the true one, as another would not */
+    else if (*status == 0)
+        *status = 1 << 8;
+}
+
 /* A process that will never be in MPI_Init, and whether the rest was ended for it. */
 static int composite_absent = -1;
 
@@ -20,10 +31,7 @@ static inline void composite_all_or_nobody(void)
     if (HYD_pmcd_pmip.local.pgid == 0)
         fprintf(stderr, "mpiexec: rank %d ended without MPI_Init, where other ranks wait for it: the job ends. Is its program built with "
                 "this MPI?\n", HYD_pmcd_pmip.downstream.pmi_rank[composite_absent]);
-    if (HYD_pmcd_pmip.downstream.exit_status[composite_absent] == -1)
-        HYD_pmcd_pmip.downstream.exit_status[composite_absent] = 1;     /* not yet known: replaced by the true one, as another would not */
-    else if (HYD_pmcd_pmip.downstream.exit_status[composite_absent] == 0)
-        HYD_pmcd_pmip.downstream.exit_status[composite_absent] = 1 << 8;        /* no success of the job */
+    composite_no_success(composite_absent);
     composite_absent = -1;
     HYD_pmcd_pmip_send_signal(SIGKILL);
 }

@@ -4,7 +4,7 @@ struct composite_spawn {
     int pgid;
     struct HYD_proxy *parent;   /* the proxy of the process that waits for the answer */
     int fd, pid;                /* that proxy's connection then, and its name for the process */
-    int joined;                 /* proxies of which all processes are in the first barrier of MPI_Init */
+    int through;                /* processes that have all of MPI_Init behind them but the way to their parents */
     int failed;
     char said[300];             /* the last line on standard error, */
     int line_ended;             /* and whether what comes is another one */
@@ -43,21 +43,26 @@ HYD_status composite_spawn_begun(int fd, int pid, struct HYD_pg *pg)
     goto fn_exit;
 }
 
-/* A parent that is gone needs no answer. */
-static void composite_answer(const struct composite_spawn *spawn, const char *answer)
+/* What the process `pid` of the proxy at `fd` waits for. */
+static void composite_answer(int fd, int pid, const char *answer)
 {
     struct HYD_pmcd_hdr hdr;
     int sent, closed;
 
-    if (spawn->parent == NULL || spawn->parent->control_fd != spawn->fd)
-        return;
     HYD_pmcd_init_header(&hdr);
     hdr.cmd = PMI_RESPONSE;
-    hdr.pid = spawn->pid;
+    hdr.pid = pid;
     hdr.pmi_version = 1;
     hdr.buflen = strlen(answer);
-    if (HYDU_sock_write(spawn->fd, &hdr, sizeof hdr, &sent, &closed, HYDU_SOCK_COMM_MSGWAIT) == HYD_SUCCESS && !closed)
-        HYDU_sock_write(spawn->fd, answer, hdr.buflen, &sent, &closed, HYDU_SOCK_COMM_MSGWAIT);
+    if (HYDU_sock_write(fd, &hdr, sizeof hdr, &sent, &closed, HYDU_SOCK_COMM_MSGWAIT) == HYD_SUCCESS && !closed)
+        HYDU_sock_write(fd, answer, hdr.buflen, &sent, &closed, HYDU_SOCK_COMM_MSGWAIT);
+}
+
+/* A parent that is gone needs no answer. */
+static void composite_answer_parent(const struct composite_spawn *spawn, const char *answer)
+{
+    if (spawn->parent && spawn->parent->control_fd == spawn->fd)
+        composite_answer(spawn->fd, spawn->pid, answer);
 }
 
 void composite_spawn_command(int pgid, int pmi_version, const char *command)
@@ -69,14 +74,21 @@ void composite_spawn_command(int pgid, int pmi_version, const char *command)
         return;
     while (pg->pgid != pgid)
         pg = pg->next;
-    /* Before the first barrier a process only puts what it has to tell; what else is asked for comes after it. */
-    if (pmi_version == 1 && strncmp(command, "cmd=put", strlen("cmd=put")) == 0)
+    /* The last that a process does in MPI_Init is to ask where its parents are, and to connect to them. */
+    if (pmi_version == 1 && (!strstr(command, "key=" COMPOSITE_PARENTS) || ++spawn->through < pg->pg_process_count))
         return;
-    if (pmi_version == 1 && strncmp(command, "cmd=barrier_in", strlen("cmd=barrier_in")) == 0 && ++spawn->joined < pg->proxy_count)
-        return;
-    composite_answer(spawn, "cmd=spawn_result rc=0\n");
+    composite_answer_parent(spawn, "cmd=spawn_result rc=0\n");
     *place = spawn->next;
     MPL_free(spawn);
+}
+
+int composite_spawn_aborted(int fd, int pid, int pgid)
+{
+    if (*composite_find_spawn(pgid) == NULL || !HYD_server_info.user_global.auto_cleanup)
+        return 0;
+    /* Whatever the answer, it ends then, as it wants to, and its proxy tells how. */
+    composite_answer(fd, pid, "cmd=\n");
+    return 1;
 }
 
 void composite_spawn_said(int pgid, const char *text, int length)
@@ -122,7 +134,7 @@ static void composite_fail_spawn(struct composite_spawn *spawn, struct HYD_proxy
         if (*c == ' ' || *c == '\n')
             *c = '\x1f';
     strcat(answer, "\n");
-    composite_answer(spawn, answer);
+    composite_answer_parent(spawn, answer);
     for (proxy = from->pg->proxy_list; proxy; proxy = proxy->next)
         if (proxy != from && proxy->control_fd != HYD_FD_UNSET && proxy->control_fd != HYD_FD_CLOSED)
             HYD_pmcd_pmiserv_send_signal(proxy, SIGKILL);
@@ -155,7 +167,7 @@ int composite_spawn_ended(struct HYD_proxy *proxy)
         MPL_snprintf(how, sizeof how, "ended with status %d", WEXITSTATUS(proxy->exit_status[culprit]));
     while (exec && (before += exec->proc_count) <= culprit)
         exec = exec->next;
-    MPL_snprintf(sentence, sizeof sentence, "%.200s on host %.100s %s before all new processes were in MPI_Init",
+    MPL_snprintf(sentence, sizeof sentence, "%.200s on host %.100s %s before all new processes were through MPI_Init",
                  exec ? exec->exec[0] : "a process", proxy->node->hostname, how);
     composite_fail_spawn(spawn, proxy, sentence);
     return 1;

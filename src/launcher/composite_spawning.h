@@ -2,16 +2,20 @@
  *
  * Hydra answers the request to spawn as soon as it has started its proxies. What becomes of the processes it cannot know then, and
  * a parent that waits for a program that does not exist waits for ever. So the answer is held back until it is known: it is
- * yes when all new processes are in MPI_Init, and no, with the reason, when one of them ended before, or its proxy could not do its
- * work. There is no time limit: processes may be slow to start. */
+ * yes when all new processes are through MPI_Init but for the connection to their parents, and no, with the reason, when one of them ended
+ * before, or its proxy could not do its work. There is no time limit: processes may be slow to start. */
 #ifndef COMPOSITE_SPAWNING_H_INCLUDED
 #define COMPOSITE_SPAWNING_H_INCLUDED
 
 /* The process `pid` of the proxy at `fd` has asked for the new group `pg`. Nothing is said to it yet. */
 HYD_status composite_spawn_begun(int fd, int pid, struct HYD_pg *pg);
 
-/* A process of the group has sent a PMI command. */
+/* A process of the group has sent a PMI command. Its proxy leaves it to mpiexec to say where the parents are. */
+#define COMPOSITE_PARENTS "PARENT_ROOT_PORT_NAME"
 void composite_spawn_command(int pgid, int pmi_version, const char *command);
+
+/* The process `pid` of the proxy at `fd` wants all to end. Whether its group has not begun: then only that process ends, now. */
+int composite_spawn_aborted(int fd, int pid, int pgid);
 
 /* A process of the group has written this to standard error. */
 void composite_spawn_said(int pgid, const char *text, int length);

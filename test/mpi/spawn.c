@@ -106,7 +106,22 @@ static void silent(void)
 static void dies(void)
 {
     char *arguments[] = { "-c", "echo the last words >&2; kill -SEGV $$", NULL };
-    cannot("/bin/sh", arguments, MPI_INFO_NULL, 2, "signal 11 before all new processes were in MPI_Init; it said: the last words");
+    cannot("/bin/sh", arguments, MPI_INFO_NULL, 2, "signal 11 before all new processes were through MPI_Init; it said: the last words");
+    works();
+}
+
+/* A child whose MPI_Init fails, alone or with others, of which one alone cannot start. */
+static void init_fails(void)
+{
+    char setting[] = "MPIR_CVAR_CH4_COMPOSITE_WAIT=nonsense", *arguments[] = { setting, (char *) program, NULL };
+    char *commands[] = { (char *) program, "/usr/bin/env" }, **all_arguments[] = { MPI_ARGV_NULL, arguments };
+    int counts[] = { 2, 1 }, codes[3] = { 0 };
+    MPI_Info infos[] = { MPI_INFO_NULL, MPI_INFO_NULL };
+    MPI_Comm children;
+    for (int count = 1; count <= 3; count++)
+        cannot("/usr/bin/env", arguments, MPI_INFO_NULL, count, "unknown wait policy \"nonsense\"");
+    int error = MPI_Comm_spawn_multiple(2, commands, all_arguments, counts, infos, 0, MPI_COMM_WORLD, &children, codes);
+    expect_refused(error, codes, 3, "before all new processes were through MPI_Init");
     works();
 }
 
@@ -183,7 +198,8 @@ static void refused(void)
 int main(int argc, char **argv)
 {
     static const struct part parts[] = {
-        { "works", works }, { "slow", slow }, { "missing", missing }, { "silent", silent }, { "dies", dies }, { "folder", folder },
+        { "works", works }, { "slow", slow }, { "missing", missing }, { "silent", silent }, { "dies", dies }, { "init_fails", init_fails },
+        { "folder", folder },
         { "some", some }, { "everyone", everyone }, { "host", host, .on_demand = 1 }, { "fatal", fatal, .on_demand = 1 },
         { "crash", crash, .on_demand = 1 }, { "refused", refused, .on_demand = 1 },
     };
