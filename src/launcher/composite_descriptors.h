@@ -1,10 +1,11 @@
 /* Descriptors of Hydra's mpiexec and proxy, and of what they start (maint/graft-mpich). Both use as many as the hard limit allows;
  * what they start gets the limit that they were given, and of their descriptors what it is meant to have and what they had from
- * their own start: a rank has as many as the first one. */
+ * their own start: a rank has as many as the first one, and nobody has a copy of a connection, which would hide its end. */
 #ifndef COMPOSITE_DESCRIPTORS_H_INCLUDED
 #define COMPOSITE_DESCRIPTORS_H_INCLUDED
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +22,15 @@ void composite_descriptors_of_child(struct HYD_env *env);
 int composite_most_ranks(void);
 int composite_can_hold(int proxies);
 
-/* Calls visit(fd, context) for each open descriptor, one of its own aside. */
+/* Calls visit(fd, context) for each open descriptor, one of its own aside. Without /proc, or a descriptor for it, one after the other is tried. */
 static inline void composite_each_descriptor(void (*visit)(int fd, void *context), void *context)
 {
     DIR *directory = opendir("/proc/self/fd");
     struct dirent *entry;
+
+    for (int fd = 0; !directory && fd < 65536; fd++)
+        if (fcntl(fd, F_GETFD) >= 0)
+            visit(fd, context);
 
     while (directory && (entry = readdir(directory)))
         if (entry->d_name[0] != '.' && atoi(entry->d_name) != dirfd(directory))

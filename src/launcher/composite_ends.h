@@ -1,5 +1,5 @@
-/* Processes end with whoever started them, and descriptors reach only those who are meant to have them. Included by Hydra's mpiexec
- * and proxy (maint/graft-mpich). */
+/* Processes end with whoever started them, and connections with the host at their other end. Included by Hydra's mpiexec and proxy
+ * (maint/graft-mpich). */
 #ifndef COMPOSITE_ENDS_H_INCLUDED
 #define COMPOSITE_ENDS_H_INCLUDED
 
@@ -42,15 +42,6 @@ static inline pid_t composite_fork(int signum)
         errno = saved;
     }
     return pid;
-}
-
-/* A descriptor that no program we start inherits: a copy of it would hide from the other side that we have ended. */
-static inline int composite_own(int fd)
-{
-    int flags = fd < 0 ? -1 : fcntl(fd, F_GETFD);
-    if (flags >= 0)
-        fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
-    return fd;
 }
 
 /* A connection to a host that does not answer for so many seconds has ended; 0 means never. The kernel sees to it while nothing is on its
@@ -101,8 +92,7 @@ static inline int composite_silent(int fd, int seconds)
         info.tcpi_last_ack_recv > (unsigned) seconds * 1000;
 }
 
-/* That limit for a job of this environment: as the network's, but 5 s at least. */
-static inline int composite_limit_of(const struct HYD_env_global *global)
+static inline int composite_read_limit(const struct HYD_env_global *global)
 {
     const struct HYD_env *lists[] = { global->user, global->inherited };
     const int usual = 30, least = 5, most = 86400;
@@ -121,13 +111,23 @@ static inline int composite_limit_of(const struct HYD_env_global *global)
     return usual;
 }
 
+/* That limit for the job, of which this is the environment, complete when first asked with it: as the network's, but 5 s at least. */
+static inline int composite_limit_of(const struct HYD_env_global *global)
+{
+    static int limit = -1;
+
+    if (limit < 0)
+        limit = composite_read_limit(global);
+    return limit;
+}
+
 /* A connection attempt that no one answers ends after some 15 s, not after minutes. */
 static inline int composite_patience(int fd)
 {
     int count = 3;
     if (fd >= 0)
         setsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &count, sizeof(count));
-    return composite_own(fd);
+    return fd;
 }
 
 #endif

@@ -17,12 +17,11 @@ static inline void composite_upstream_gone(void)
 /* Waits like Hydra's function for an event, and ends when mpiexec's host does not answer. */
 static inline HYD_status composite_wait_below(void)
 {
-    static int seconds = -1;
     HYD_status status;
 
     do {
-        if (seconds < 0 && HYD_pmcd_pmip.user_global.global_env.inherited)
-            seconds = composite_limit_of(&HYD_pmcd_pmip.user_global.global_env);
+        const struct HYD_env_global *global = &HYD_pmcd_pmip.user_global.global_env;
+        int seconds = global->inherited ? composite_limit_of(global) : -1;
         if (seconds > 0 && composite_silent(HYD_pmcd_pmip.upstream.control, seconds))
             composite_upstream_gone();
         status = HYDT_dmx_wait_for_event(seconds > 0 ? composite_silence_look(seconds) : -1);
@@ -43,13 +42,23 @@ static inline HYD_status composite_respond(int fd, const char *bytes, int size)
     return HYD_SUCCESS;
 }
 
-/* waitpid for any rank, during which mpiexec is heard: ranks may have closed their output long before they end. */
+/* A rank that has ended, if there is one. Where ranks had to be killed, one that ended in peace is no success of the job. */
+static inline pid_t composite_reap(int *status)
+{
+    pid_t pid = waitpid(-1, status, WNOHANG);
+
+    if (pid > 0 && HYD_pmcd_pmip.downstream.forced_cleanup && *status == 0)
+        *status = 1 << 8;
+    return pid;
+}
+
+/* Waits for any rank, during which mpiexec is heard: ranks may have closed their output long before they end. */
 static inline pid_t composite_wait_for_rank(int *status)
 {
     struct timespec nap = { 0, 100000 };
     pid_t pid;
 
-    while ((pid = waitpid(-1, status, WNOHANG)) == 0) {
+    while ((pid = composite_reap(status)) == 0) {
         HYD_status event = HYDT_dmx_wait_for_event(0);
         if (event != HYD_SUCCESS && event != HYD_TIMED_OUT)
             composite_upstream_gone();
@@ -57,9 +66,6 @@ static inline pid_t composite_wait_for_rank(int *status)
         if (nap.tv_nsec < 50000000)
             nap.tv_nsec *= 2;
     }
-    /* Where ranks had to be killed, one that ended in peace is no success of the job. */
-    if (pid > 0 && HYD_pmcd_pmip.downstream.forced_cleanup && *status == 0)
-        *status = 1 << 8;
     return pid;
 }
 
