@@ -248,8 +248,11 @@ void composite_barrier_possible(const struct HYD_proxy *proxy)
     if (!proxy->pg->barrier_count || !HYD_server_info.user_global.auto_cleanup || composite_ending)
         return;
     for (struct HYD_proxy * other = proxy->pg->proxy_list; other; other = other->next) {
-        int shared = 0;
-        if (other->control_fd != HYD_FD_CLOSED)
+        int shared = 0, killed = 0;
+        for (int i = 0; other->exit_status && i < other->proxy_process_count; i++)
+            killed |= !WIFEXITED(other->exit_status[i]);
+        /* A rank that was ended by a signal is told otherwise. */
+        if (other->control_fd != HYD_FD_CLOSED || killed)
             continue;
         for (struct HYD_proxy * with = proxy->pg->proxy_list; with; with = with->next)
             shared |= with != other && with->node == other->node;
