@@ -63,12 +63,13 @@ class Job {
     void check(int rank) const
     {
         const auto &flags = flags_[static_cast<std::size_t>(rank)];
+        const auto least = static_cast<std::size_t>(least_started());
         bool ended = false;
         for (std::size_t i = 0; i < flags.size(); ++i) {
             ASSERT_TRUE(*flags[i] == 0 || *flags[i] == 1);
             ASSERT_FALSE(ended && *flags[i] == 1) << "rank " << rank << ": barrier " << i << " overtook another";
             ended = *flags[i] == 0;
-            ASSERT_FALSE(*flags[i] == 1 && static_cast<int>(i) >= least_started()) << "rank " << rank << ": barrier " << i << " ended too early";
+            ASSERT_FALSE(*flags[i] == 1 && i >= least) << "rank " << rank << ": barrier " << i << " ended too early";
         }
     }
     bool deliver_one()
