@@ -126,7 +126,8 @@ install_extra() {
     echo "$step_line  ${packages% }"
 }
 
-# The way from a clone to an installed MPI. Each step that has been done before takes no time.
+# The way from a clone to an installed MPI. Each step that has been done before takes no time. Where `tests` is not empty those of the
+# core are built, too, while MPICH's generators and configure keep only one processor busy.
 set_up() {
     install_packages "$@"
     if [ ! -f configure ] || [ configure.ac -nt configure ] || [ Makefile.am -nt Makefile.in ]; then
@@ -141,8 +142,8 @@ set_up() {
     fi
     local make="make -C $build --no-print-directory -j$jobs"
     must_step "fetch MPICH" 1800 0 "" $make stamp/source
-    must_step "graft and generate" 1200 0 "" $make stamp/autogen
-    must_step "configure MPICH" 1200 1480 '^checking ' $make stamp/configure
+    must_step "graft and generate" 1800 0 "" $make stamp/autogen ${tests:+check-libraries}
+    must_step "configure MPICH${tests:+, build tests}" 3600 1480 '^checking ' $make stamp/configure ${tests:+check-programs}
     # How many files there are is known for a whole build only.
     local files=0
     [ -e "$build/mpich/lib/libmpi.la" ] || files=1110

@@ -57,7 +57,7 @@ check "figure 3: JSON says the same" in_json
 for program in exchange collectives window; do check "figure 3: $program, 20 ranks" all_ranks ./$program; done
 check "figure 3: mcast, 20 ranks" all_ranks ./mcast sizes delivered order communicators random --count 500
 check "figure 3: fuzzy, 20 ranks" all_ranks ./fuzzy one_at_a_time skew communicators
-check "figure 3: notify, 20 ranks" all_ranks ./notify litmus sizes datatypes counters one_word copies broadcasts rendezvous --rounds 300
+check "figure 3: notify, 20 ranks" all_ranks ./notify litmus sizes datatypes counters one_word copies broadcasts rendezvous --rounds $((rounds / 3))
 anyone() {
     all_ranks ROUTES=routes.json ./anysource && routes routes.json >pairs || return 1
     awk '$2 == 0 && $6 > 0 { devices[$3]++ } END { exit devices["shmem"] != 1 || devices["ucx"] != 14 || devices["udp"] != 4 }' pairs

@@ -13,8 +13,30 @@ check() {
     elif "$@" >output 2>&1; then
         passed=$((passed + 1)); echo "ok      $name"
     else
-        failed=$((failed + 1)); echo "FAILED  $name"; tail -20 output | sed 's/^/        /'
+        failed=$((failed + 1)); echo "FAILED  $name
+$(tail -20 output | sed 's/^/        /')"
     fi
+}
+
+# at_once "FUNCTION..."...: each list in a process and a folder of its own, with the programs of this one, all lists at the same time.
+at_once() {
+    local list each found
+    for list; do
+        rm -rf "${list// /-}"
+        (
+            mkdir "${list// /-}" && cd "${list// /-}" && find .. -maxdepth 1 -type f -perm -u+x -exec ln -s {} . \; || exit 1
+            passed=0 failed=0 skipped=0
+            for each in $list; do $each; done
+            echo $passed $failed $skipped >found
+        ) &
+    done
+    wait
+    for list; do
+        found=$(cat "${list// /-}/found") || { echo "FAILED  $list: ended early"; found="0 1 0"; }
+        # shellcheck disable=SC2086 # three numbers
+        set -- $found
+        passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
+    done
 }
 
 # skip_from_here SENTENCE: checks are only counted from now on, as skipped; with an empty sentence they are made again.
