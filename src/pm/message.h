@@ -42,6 +42,14 @@ struct Message {
     }
 };
 
+// What a device hands over in Sink::offered(), as a pointer to void: a payload that waits at its sender.
+class Offer {
+  public:
+    virtual ~Offer() = default;
+    // All of it to `place`; then Sink::placed(cookie). Once: the offer is gone after it.
+    virtual void take(void *place, void *cookie) = 0;
+};
+
 // Where a device delivers. The views point into the device's own memory and are gone when the call returns.
 struct Sink {
     // A message begins. `piece` is the start of its payload; when `piece_size < total`, the rest follows in order by more()
@@ -53,8 +61,8 @@ struct Sink {
     // and says when all are there. Devices need not ask, and may be given null for both.
     void *(*place)(void *cookie) = nullptr;
     void (*placed)(void *cookie) = nullptr;
-    // A message that was offered begins, in its place among the others. Its payload is taken by the device's take(), once, which
-    // ends in placed().
+    // A message that was offered begins, in its place among the others. `offer` is an Offer: its payload is taken by
+    // take(), once, which ends in placed().
     void (*offered)(std::uint8_t tag, void *header, void *offer, std::size_t total) = nullptr;
     // At its sender: it has been taken, the payload may be reused.
     void (*taken)(void *cookie) = nullptr;

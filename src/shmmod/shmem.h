@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/cpus.h"
+#include "base/process.h"
 #include "base/status.h"
 #include "pm/device.h"
 #include "shmmod/doorbell.h"
@@ -59,7 +60,7 @@ class Shmem {
     static Result<std::unique_ptr<Shmem>> create(const Settings &settings, const Sink &sink);
 
     const char *name() const { return "shmem"; }
-    Capabilities capabilities() const { return {largest_header, true}; }
+    Capabilities capabilities() const { return {largest_header, true, true}; }
     std::size_t write_card(void *card) const;
     Result<Peer *> connect(const void *card, std::size_t size);
     void disconnect(Peer *peer) { delete peer; }
@@ -80,7 +81,8 @@ class Shmem {
         return send_parts(peer, message, progress);
     }
 
-    // All of a message of at most whole_piece bytes, or nothing: false.
+    // All of a message of at most whole_limit bytes, or nothing: false.
+    static constexpr std::size_t whole_limit = whole_piece;
     bool try_send_whole(Peer *peer, const Message &message)
     {
         if (peer->ready == nullptr) [[unlikely]]
@@ -110,8 +112,13 @@ class Shmem {
     // instead; negative when that cannot be. Empty it after a sleep.
     int open_descriptor();
     void empty_descriptor();
-    // A sender cannot wake us up that way: sleep briefly.
-    bool not_woken() const { return header_->not_woken.load(std::memory_order_relaxed) != 0; }
+    int descriptor() const { return wake_reader_.get(); }
+    // Brief where there is no descriptor, or a sender cannot wake us up that way.
+    std::chrono::nanoseconds sleep_limit() const
+    {
+        bool woken = descriptor() >= 0 && header_->not_woken.load(std::memory_order_relaxed) == 0;
+        return woken ? std::chrono::nanoseconds::max() : std::chrono::microseconds(500);
+    }
 
     // A process that dies on this host takes its job with it.
     const Error *failure() const { return nullptr; }
@@ -135,7 +142,14 @@ class Shmem {
         if (prepare(peer) == Status::ok)
             ring(peer);
     }
-    static bool sleeps(const Peer *peer) { return peer->ready->load(std::memory_order_relaxed) & sleeping; }
+    // Of one that we have never sent to it is not known yet.
+    static bool may_sleep(const Peer *peer)
+    {
+        return peer->ready == nullptr || (peer->ready->load(std::memory_order_relaxed) & sleeping);
+    }
+
+    static bool has_ended(const Peer *peer) { return process_has_ended(peer->card.process); }
+    static CoreGrant grant_of(const Peer *peer) { return peer->card.grant; }
 
     // Memory of this process's segment that is in use: bytes given to senders that claimed a slot.
     std::size_t memory_in_use() const;
@@ -186,7 +200,7 @@ class Shmem {
     std::uint32_t recent_turns_ = 0;
 };
 
-static_assert(Device<Shmem>);
+static_assert(Device<Shmem> && SharesMemory<Shmem> && OpensDescriptor<Shmem> && LimitsSleep<Shmem>);
 
 // Which host this is, as far as shared memory reaches: boot, process namespace and host name.
 std::uint64_t host_identity();

@@ -92,7 +92,7 @@ TYPED_TEST(UcxOffers, AreTakenInAnyOrder)
             EXPECT_EQ(received.began[i].second != nullptr, i % 2 == 0);
         }
         for (int i = count - 1; i >= 0; --i) {
-            ucx::Ucx::take(received.began[2 * i].second, copies[i].data(), cookie_of(i));
+            static_cast<Offer *>(received.began[2 * i].second)->take(copies[i].data(), cookie_of(i));
             if (i % 3 == 0)
                 self.poll_until([&] { return received.placed.size() == static_cast<std::size_t>(count - i); });
         }

@@ -59,6 +59,30 @@ void expect_error_with(const Error &error, Status status, const std::vector<std:
         EXPECT_NE(error.text.find(word), std::string::npos) << "\"" << word << "\" is not in: " << error.text;
 }
 
+// ---- all routes of a pair ----
+
+TEST(Routing, AllRoutesOfAPairAreInOrderWithoutThoseThatAreClosed)
+{
+    Topology topology = job({network("low", udp, 10), network("high", ucx, 30), network("mid", ucx, 20), network("also", ucx, 20)},
+                            {{2, 0b1111}, {1, 0b1111}, {1, 0b1010}});
+    auto text = [&](std::size_t from, std::size_t to) {
+        auto routes = routes_between(topology, from, to);
+        std::string all;
+        for (const Route &route : routes.ok() ? routes.value() : std::vector<Route>{})
+            all += (all.empty() ? "" : " ") + text_of(topology, route);
+        return all;
+    };
+    EXPECT_EQ(text(0, 1), "S0") << "within a host there is no other";
+    EXPECT_EQ(text(0, 2), "h0 m0 a0 l0");
+    EXPECT_EQ(text(2, 1), "h1 m1 a1 l1");
+    EXPECT_EQ(text(0, 3), "h0 a0");
+    topology.gaps.push_back({2, 0, 1});
+    EXPECT_EQ(text(0, 3), "a0");
+    topology.gaps.push_back({2, 0, 3});
+    EXPECT_EQ(text(0, 3), "");
+    EXPECT_EQ(routes_between(topology, 0, 3).error().text, route_between(topology, 0, 3).error().text);
+}
+
 // ---- the example of the paper: clusters of two networks, joined by a third ----
 
 // Myrinet joins `pairs` hosts of two processes, GNIC four hosts of one, UDP all of them.

@@ -1,44 +1,53 @@
-// The devices of this process, opened as the settings and the host's networks say. PM(UCX) is opened once for each network it
-// serves, so that two fabrics never mix; SHMEM and UDP once.
+// The devices of this process, opened as the settings and the host's networks say: a channel each. PM(UCX) is opened once for each
+// network it serves, so that two fabrics never mix; SHMEM and UDP once. links.cc is the only file that knows which devices there are.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "netmod/core/channel.h"
+#include "netmod/core/setup.h"
 #include "netmod/routing/card.h"
 #include "netmod/routing/networks.h"
-#include "netmod/core/setup.h"
-#include "netmod/udp/udp.h"
-#ifdef PM_HAVE_UCX
-#include "netmod/ucx/ucx.h"
-#else
-#include "netmod/ucx/none.h"
-#endif
-#include "shmmod/shmem.h"
 
 namespace pm {
 
-// Places of devices in tables: SHMEM, UDP, then each network of UCX.
-enum : std::size_t { shmem_place, udp_place, first_ucx_place };
-inline constexpr std::size_t places_max = 8;
+inline constexpr std::size_t channels_max = 8;
 
-struct UcxLink {
+// Where each channel delivers, by its number.
+using Sinks = const Sink (&)[channels_max];
+
+// A network that this process is on, and what leads there.
+struct NetworkLink {
     LocalNetwork local;
-    std::unique_ptr<ucx::Ucx> device;
+    Channel *channel = nullptr;
 };
 
 struct Links {
-    std::unique_ptr<shmem::Shmem> shmem;
-    std::unique_ptr<udp::Udp> udp;
-    std::vector<UcxLink> ucx;
-    std::vector<LocalNetwork> networks;  // of UDP and UCX, those that are open
-    std::vector<std::string> missing;    // a sentence for each device that is not open though it was wanted
+    std::vector<std::unique_ptr<Channel>> channels;  // in the order of their numbers, those that are polled first in front
+    shmem::Shmem *direct = nullptr;                  // the one that is called without a virtual function, if it is open
+    std::vector<NetworkLink> networks;               // as on our card
+    std::vector<std::string> missing;                // a sentence for each device that is not open though it was wanted
+
+    template <Device D>
+    Channel *add(DeviceKind kind, std::size_t number, std::unique_ptr<D> device)
+    {
+        channels.push_back(std::make_unique<ChannelOf<D>>(kind, static_cast<std::uint8_t>(number), std::move(device)));
+        if (channels.back()->direct != nullptr)
+            direct = channels.back()->direct;
+        return channels.back().get();
+    }
 
     // What this process says of itself.
     Card card(std::uint32_t process) const;
+    // What another says about a channel that leads to it over a network: empty when it has nothing like it.
+    static std::span<const std::byte> part_of(const Card &card, DeviceKind device, std::uint64_t network);
+    // A short card does not tell the networks of UDP, or ours has another name than the other's: UDP proves that it reaches.
+    void complete(Card *card) const;
 };
 
 // What the settings say: MPIR_CVAR_CH4_COMPOSITE_DEVICES and _NETWORKS.
@@ -56,8 +65,17 @@ Result<Wanted> read_wanted(const std::string &devices, const std::string &networ
 // faster.
 Result<std::vector<LocalNetwork>> find_networks(const Wanted &wanted);
 
-// Where each place delivers.
-using Sinks = const Sink (&)[places_max];
+// What opens the channels of one device. An error ends it all; what only does not open is told in Links::missing.
+struct Opening {
+    const pm_setup &setup;
+    const Wanted &wanted;
+    const std::vector<LocalNetwork> &networks;  // of this host
+    Sinks sinks;
+    Links &links;
+};
+using OpenDevice = Error (*)(const Opening &opening);
+// Of all devices, in the order in which they are opened. Here a new one is added.
+std::vector<OpenDevice> &devices();
 
 // An error for settings that mean nothing, and when no device could be opened. One that fails while others are there is only
 // missing: it is told when a peer needs it.

@@ -1,25 +1,30 @@
-// One-sided operations behind memory.h. Memory is registered with every network of UCX that is open; a peer uses the key of the
+// One-sided operations behind memory.h. Memory is registered with every network whose channel has them; a peer uses the key of the
 // network over which it is reached.
 #include "netmod/core/memory.h"
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <span>
 
 #include "netmod/core/state.h"
 
 using pm::core;
-using pm::DeviceKind;
 
-#ifdef PM_HAVE_UCX
-
-// By the place of the network in Core::links.ucx.
 struct pm_memory {
-    std::vector<pm::ucx::Memory> parts;
+    struct Part {
+        std::uint64_t network;
+        std::unique_ptr<pm::Registration> registration;
+    };
+    std::vector<Part> parts;
 };
 
 struct pm_remote {
     pm_peer *peer;
-    pm::ucx::RemoteMemory memory;
+    std::unique_ptr<pm::Remote> memory;
+
+    // The route may have changed before the first message.
+    bool is_reached() const { return memory->is_of(peer->used->peer()); }
 };
 
 namespace {
@@ -35,7 +40,7 @@ int answer(const pm_remote *remote, pm::Status status, std::size_t size)
     if (status == pm::Status::again)
         return PM_QUEUED;
     if (status != pm::Status::ok)
-        return pm::failed(remote->peer->ucx->error);
+        return pm::failed(remote->peer->used->error());
     remote->peer->messages++;
     remote->peer->bytes += size;
     return PM_OK;
@@ -47,27 +52,31 @@ extern "C" {
 
 int pm_may_be_one_sided(const pm_peer *peer)
 {
-    return std::ranges::any_of(peer->card.networks, [](const auto &each) { return each.network.device == DeviceKind::ucx; });
+    return std::ranges::any_of(peer->card.networks, [](const auto &each) { return pm::is_one_sided(each.network.device); });
+}
+
+static bool is_one_sided(const pm::NetworkLink &link)
+{
+    return link.channel->remote_access != nullptr;
 }
 
 int pm_one_sided_networks(void)
 {
-    return static_cast<int>(core->links.ucx.size());
+    return static_cast<int>(std::ranges::count_if(core->links.networks, is_one_sided));
 }
 
 pm_memory *pm_register(void *base, size_t size)
 {
-    if (core->links.ucx.empty() || size == 0)
+    if (pm_one_sided_networks() == 0 || size == 0)
         return nullptr;
     auto memory = std::make_unique<pm_memory>();
-    for (pm::UcxLink &link : core->links.ucx) {
-        auto part = link.device->register_memory(base, size);
-        if (!part.ok()) {
-            for (std::size_t i = 0; i < memory->parts.size(); ++i)
-                core->links.ucx[i].device->release(&memory->parts[i]);
+    for (const pm::NetworkLink &link : core->links.networks) {
+        if (!is_one_sided(link))
+            continue;
+        auto registration = link.channel->remote_access->register_memory(base, size);
+        if (registration == nullptr)
             return nullptr;  // messages will do
-        }
-        memory->parts.push_back(std::move(part.value()));
+        memory->parts.push_back({link.local.network.id, std::move(registration)});
     }
     return memory.release();
 }
@@ -76,9 +85,9 @@ size_t pm_memory_key(const pm_memory *memory, void *key)
 {
     auto next = static_cast<std::byte *>(key);
     std::size_t left = PM_MEMORY_KEY_MAX;
-    for (std::size_t i = 0; i < memory->parts.size(); ++i) {
-        const std::vector<std::byte> &bytes = memory->parts[i].key;
-        KeyHead head{core->links.ucx[i].local.network.id, bytes.size()};
+    for (const pm_memory::Part &part : memory->parts) {
+        std::span<const std::byte> bytes = part.registration->key();
+        KeyHead head{part.network, bytes.size()};
         if (sizeof head + bytes.size() > left)
             break;
         std::memcpy(next, &head, sizeof head);
@@ -91,16 +100,14 @@ size_t pm_memory_key(const pm_memory *memory, void *key)
 
 void pm_unregister(pm_memory *memory)
 {
-    for (std::size_t i = 0; i < memory->parts.size(); ++i)
-        core->links.ucx[i].device->release(&memory->parts[i]);
     delete memory;
 }
 
 pm_remote *pm_open_remote(pm_peer *peer, const void *key, size_t size)
 {
-    if (peer->kind != DeviceKind::ucx)
+    pm::RemoteAccess *access = peer->used->channel->remote_access.get();
+    if (access == nullptr)
         return nullptr;
-    const pm::UcxLink &link = core->links.ucx[peer->place - pm::first_ucx_place];
     auto next = static_cast<const std::byte *>(key);
     KeyHead head;
     while (size >= sizeof head) {
@@ -109,8 +116,8 @@ pm_remote *pm_open_remote(pm_peer *peer, const void *key, size_t size)
         size -= sizeof head;
         if (head.size > size)
             return nullptr;
-        if (head.network == link.local.network.id)
-            return new pm_remote{peer, {peer->ucx, {next, next + head.size}, nullptr}};
+        if (head.network == peer->used->network_id)
+            return new pm_remote{peer, access->open(peer->used->peer(), {next, static_cast<std::size_t>(head.size)})};
         next += head.size;
         size -= head.size;
     }
@@ -119,91 +126,41 @@ pm_remote *pm_open_remote(pm_peer *peer, const void *key, size_t size)
 
 void pm_close_remote(pm_remote *remote)
 {
-    remote->peer->ucx_device->release(&remote->memory);
     delete remote;
 }
 
 int pm_put(pm_remote *remote, uint64_t address, const void *data, size_t size)
 {
-    // The route may have changed before the first message.
-    if (remote->peer->kind != DeviceKind::ucx || remote->peer->ucx != remote->memory.peer)
+    if (!remote->is_reached())
         return PM_QUEUED;
-    return answer(remote, remote->peer->ucx_device->put(&remote->memory, address, data, size), size);
+    return answer(remote, remote->memory->put(address, data, size), size);
 }
 
 int pm_get(pm_remote *remote, uint64_t address, void *data, size_t size)
 {
-    if (remote->peer->kind != DeviceKind::ucx || remote->peer->ucx != remote->memory.peer)
+    if (!remote->is_reached())
         return PM_QUEUED;
-    return answer(remote, remote->peer->ucx_device->get(&remote->memory, address, data, size), size);
+    return answer(remote, remote->memory->get(address, data, size), size);
 }
 
 int pm_writes_by_itself(const pm_remote *remote)
 {
-    return remote->peer->kind == DeviceKind::ucx && remote->peer->ucx_device->writes_by_itself();
+    const auto &access = remote->peer->used->channel->remote_access;
+    return access != nullptr && access->writes_by_itself();
 }
 
 int pm_add_behind(pm_remote *remote, uint64_t address, uint32_t value)
 {
-    if (remote->peer->kind != DeviceKind::ucx || remote->peer->ucx != remote->memory.peer)
+    if (!remote->is_reached())
         return PM_QUEUED;
-    return answer(remote, remote->peer->ucx_device->add_behind(&remote->memory, address, value), sizeof value);
+    return answer(remote, remote->memory->add_behind(address, value), sizeof value);
 }
 
 int pm_one_sided_done(void)
 {
-    return std::ranges::all_of(core->links.ucx, [](const auto &link) { return link.device->finished(); });
+    return std::ranges::all_of(core->links.channels, [](const auto &channel) {
+        return channel->remote_access == nullptr || channel->remote_access->finished();
+    });
 }
 
 }  // extern "C"
-
-#else  // nothing that could do it is built in
-
-extern "C" {
-
-int pm_may_be_one_sided(const pm_peer *)
-{
-    return 0;
-}
-int pm_one_sided_networks(void)
-{
-    return 0;
-}
-pm_memory *pm_register(void *, size_t)
-{
-    return nullptr;
-}
-size_t pm_memory_key(const pm_memory *, void *)
-{
-    return 0;
-}
-void pm_unregister(pm_memory *) {}
-pm_remote *pm_open_remote(pm_peer *, const void *, size_t)
-{
-    return nullptr;
-}
-void pm_close_remote(pm_remote *) {}
-int pm_put(pm_remote *, uint64_t, const void *, size_t)
-{
-    return PM_QUEUED;
-}
-int pm_get(pm_remote *, uint64_t, void *, size_t)
-{
-    return PM_QUEUED;
-}
-int pm_writes_by_itself(const pm_remote *)
-{
-    return 0;
-}
-int pm_add_behind(pm_remote *, uint64_t, uint32_t)
-{
-    return PM_QUEUED;
-}
-int pm_one_sided_done(void)
-{
-    return 1;
-}
-
-}  // extern "C"
-
-#endif

@@ -1,6 +1,7 @@
 // Start and end of the core, and the words for what went wrong.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -74,13 +75,14 @@ int pm_open(const pm_setup *setup)
     for (const pm::Error &error : {pm::check_priority(setup->priority), pm::check_routes(setup->routes)})
         if (error)
             return failed(error);
-    pm::Sink sinks[pm::places_max];
+    pm::Sink sinks[pm::channels_max];
     pm::make_sinks(sinks, *setup);
     auto links = pm::open_links(*setup, sinks);
     if (!links.ok())
         return failed(links.error());
 
     opening->links = std::move(links.value());
+    opening->watches = std::ranges::any_of(opening->links.channels, [](const auto &each) { return each->watching != nullptr; });
     opening->card = opening->links.card(static_cast<std::uint32_t>(setup->process));
     opening->wait_mode = mode.value();
     opening->background_mode = background_mode.value();
@@ -109,16 +111,16 @@ void pm_allow_threads(void)
 void pm_close(void)
 {
     for (auto &[id, peer] : core->peers)
-        pm::disconnect(*peer);
+        pm::disconnect(peer.get());
     for (auto &peer : core->measured)
-        pm::disconnect(*peer);
+        pm::disconnect(peer.get());
     delete core;
     core = nullptr;
 }
 
 int pm_must_linger(void)
 {
-    return core->network_peers;
+    return core->must_linger;
 }
 
 }  // extern "C"

@@ -13,25 +13,25 @@
 
 namespace {
 
+using pm::Channel;
 using pm::core;
 using pm::failed;
 using pm::look_everywhere;
-using pm::Turns;
 using pm::waiter;
 
-template <std::size_t place>
+template <std::size_t channel>
 void *sink_arrived(std::uint8_t tag, void *header, void *piece, std::size_t piece_size, std::size_t total)
 {
-    core->messages_received[place]++;
-    core->bytes_received[place] += total;
+    core->messages_received[channel]++;
+    core->bytes_received[channel] += total;
     return core->arrived(tag, header, piece, piece_size, total);
 }
 
-template <std::size_t place>
+template <std::size_t channel>
 void sink_offered(std::uint8_t tag, void *header, void *offer, std::size_t total)
 {
-    core->messages_received[place]++;
-    core->bytes_received[place] += total;
+    core->messages_received[channel]++;
+    core->bytes_received[channel] += total;
     core->offered(tag, header, offer);
 }
 
@@ -39,58 +39,45 @@ void sink_offered(std::uint8_t tag, void *header, void *offer, std::size_t total
 // has one every time. A device nobody here is reached by is only asked for those who come by themselves.
 constexpr std::uint32_t polls_between_idle = 1 << 16;  // of a rank that does not sleep
 
-bool has_turn(Turns *turns)
+bool has_turn(Channel *channel)
 {
-    std::uint32_t interval = !turns->has_peers                       ? PM_ALONE_INTERVAL
+    std::uint32_t interval = !channel->has_peers                    ? PM_ALONE_INTERVAL
                              : core->quiet_polls < PM_QUIET_BEFORE_ALL ? PM_BUSY_INTERVAL
                                                                      : 1;
-    if (++turns->skipped < interval) [[likely]]
+    if (++channel->skipped < interval && !channel->capabilities.quick_poll) [[likely]]
         return false;
-    turns->skipped = 0;
+    channel->skipped = 0;
     return true;
 }
 
-// Polls one device; -1 when a peer of it is lost.
-template <class Device>
-int poll_device(Device &device)
+// Polls one; -1 when a peer of it is lost.
+int poll(Channel *channel)
 {
-    auto done = static_cast<int>(device.poll());
-    if (const pm::Error *failure = device.failure()) [[unlikely]] {
+    // To sleep in the middle of a long message costs more than to wait for its next bytes, on a core of our own.
+    if (!(core->wait_plan.polls > PM_NETWORK_POLL_WEIGHT && channel->transferring()))
+        waiter.idle_polls += waiter.idle_polls < core->wait_plan.polls ? PM_NETWORK_POLL_WEIGHT : PM_NETWORK_YIELD_WEIGHT;
+    auto done = static_cast<int>(channel->poll());
+    if (const pm::Error *failure = channel->failure()) [[unlikely]] {
         failed(*failure);
         return -1;
     }
+    // Whoever speaks is asked again at once.
+    if (done > 0)
+        channel->skipped = PM_BUSY_INTERVAL;
     return done;
 }
 
-// To sleep in the middle of a long message costs more than to wait for its next bytes, on a core of our own.
-bool is_transferring(const pm::ucx::Ucx &device)
-{
-    return core->wait_plan.polls > PM_NETWORK_POLL_WEIGHT && device.transferring();
-}
-bool is_transferring(const pm::udp::Udp &)
-{
-    return false;
-}
-
-int poll_networks(bool all)
+int poll_by_turns(bool all)
 {
     int done = 0;
-    auto look = [&](std::size_t place, auto &device) {
-        Turns &turns = core->turns[place];
-        if (done < 0 || !(has_turn(&turns) || all))
-            return;
-        if (!is_transferring(device))
-            waiter.idle_polls += waiter.idle_polls < core->wait_plan.polls ? PM_NETWORK_POLL_WEIGHT : PM_NETWORK_YIELD_WEIGHT;
-        int count = poll_device(device);
-        // Whoever speaks is asked again at once.
-        if (count > 0)
-            turns.skipped = PM_BUSY_INTERVAL;
-        done = count < 0 ? count : done + count;
-    };
-    if (core->links.udp != nullptr)
-        look(pm::udp_place, *core->links.udp);
-    for (std::size_t i = 0; i < core->links.ucx.size(); ++i)
-        look(pm::first_ucx_place + i, *core->links.ucx[i].device);
+    for (const auto &channel : core->links.channels) {
+        if (channel->direct != nullptr || !(has_turn(channel.get()) || all)) [[likely]]
+            continue;
+        int count = poll(channel.get());
+        if (count < 0)
+            return count;
+        done += count;
+    }
     return done;
 }
 
@@ -110,20 +97,20 @@ int poll_devices()
         failed(core->gave_up);
         return -1;
     }
-    int done = core->links.shmem != nullptr ? static_cast<int>(core->links.shmem->poll()) : 0;
+    int done = core->links.direct != nullptr ? static_cast<int>(core->links.direct->poll()) : 0;
     bool all = false;
     if (look_everywhere.load(std::memory_order_relaxed)) [[unlikely]] {
         look_everywhere.store(false, std::memory_order_relaxed);
         all = true;
     }
-    int by_networks = poll_networks(all);
+    int by_networks = poll_by_turns(all);
     if (by_networks < 0)
         return -1;
     done += by_networks;
     core->quiet_polls = done > 0 ? 0 : core->quiet_polls + 1;
     if (core->idle != nullptr && (all || ++core->polls % polls_between_idle == 0)) [[unlikely]]
         look_after_others();
-    if (!core->links.ucx.empty()) {
+    if (core->watches) {
         if (done > 0)
             core->watch.noise();
         else if (core->quiet_polls > PM_QUIET_BEFORE_ALL)
@@ -134,17 +121,15 @@ int poll_devices()
 
 }  // namespace
 
-template <std::size_t... places>
-
-static void fill(pm::Sink (&sinks)[pm::places_max], const pm_setup &setup, std::index_sequence<places...>)
+template <std::size_t... numbers>
+static void fill(pm::Sink (&sinks)[pm::channels_max], const pm_setup &setup, std::index_sequence<numbers...>)
 {
-    ((sinks[places] = {sink_arrived<places>, setup.more, setup.place, setup.placed, sink_offered<places>, setup.sent}), ...);
-    sinks[pm::shmem_place] = {sink_arrived<pm::shmem_place>, setup.more};
+    ((sinks[numbers] = {sink_arrived<numbers>, setup.more, setup.place, setup.placed, sink_offered<numbers>, setup.sent}), ...);
 }
 
-void pm::make_sinks(Sink (&sinks)[places_max], const pm_setup &setup)
+void pm::make_sinks(Sink (&sinks)[channels_max], const pm_setup &setup)
 {
-    fill(sinks, setup, std::make_index_sequence<places_max>());
+    fill(sinks, setup, std::make_index_sequence<channels_max>());
 }
 
 extern "C" {

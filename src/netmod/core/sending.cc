@@ -11,19 +11,16 @@
 namespace {
 
 using pm::core;
-using pm::DeviceKind;
 using pm::failed;
 using pm::reroute;
 using pm::SendTurn;
 using pm::Waiting;
 
-// The device of the peer, without a virtual call: there are few, and SHMEM is the one that counts nanoseconds.
-pm::Status try_send(pm_peer *peer, const pm::Message &message, pm::SendProgress *progress)
+// The device has taken something.
+inline void accepted(pm_peer *peer)
 {
-    if (peer->kind == DeviceKind::shmem) [[likely]]
-        return core->links.shmem->try_send(peer->shmem, message, progress);
-    return peer->kind == DeviceKind::udp ? core->links.udp->try_send(peer->udp, message, progress)
-                                         : peer->ucx_device->try_send(peer->ucx, message, progress);
+    if (!peer->settled) [[unlikely]]
+        pm::settle(peer);
 }
 
 void list(pm_peer *peer)
@@ -53,14 +50,14 @@ int send(pm_peer *peer, const pm::Message &message, void *cookie)
     peer->messages++;
     peer->bytes += message.payload.size;
     if (peer->queue.empty()) [[likely]] {
-        status = try_send(peer, message, &progress);
+        status = peer->used->try_send(message, &progress);
         if (status == pm::Status::ok) [[likely]] {
-            peer->accepted = true;
+            accepted(peer);
             return PM_OK;
         }
         // Over another network, perhaps: flush() knows.
-        if (status != pm::Status::again && (peer->accepted || peer->kind == DeviceKind::shmem))
-            return failed(pm::error_of(peer));
+        if (status != pm::Status::again && peer->settled)
+            return failed(pm::lost(peer));
     }
     queue(peer, message, progress, cookie);
     return PM_QUEUED;
@@ -72,13 +69,13 @@ int offer(pm_peer *peer, const pm::Message &message, void *cookie)
     peer->messages++;
     peer->bytes += message.payload.size;
     if (peer->queue.empty()) {
-        pm::Status status = peer->ucx_device->offer(peer->ucx, message, cookie);
+        pm::Status status = peer->used->channel->offering->offer(peer->used->peer(), message, cookie);
         if (status == pm::Status::ok) {
-            peer->accepted = true;
+            accepted(peer);
             return PM_QUEUED;
         }
-        if (status != pm::Status::again && peer->accepted)
-            return failed(pm::error_of(peer));
+        if (status != pm::Status::again && peer->settled)
+            return failed(pm::lost(peer));
     }
     queue(peer, message, {}, cookie);
     return PM_QUEUED;
@@ -88,17 +85,17 @@ int offer(pm_peer *peer, const pm::Message &message, void *cookie)
 pm::Status try_first(pm_peer *peer, Waiting *first)
 {
     if (!first->message.offered)
-        return try_send(peer, first->message, &first->progress);
+        return peer->used->try_send(first->message, &first->progress);
     void *cookie = std::exchange(first->cookie, nullptr);
-    if (peer->kind == DeviceKind::ucx) {
-        pm::Status status = peer->ucx_device->offer(peer->ucx, first->message, cookie);
+    if (pm::Offering *offering = peer->used->channel->offering.get()) {
+        pm::Status status = offering->offer(peer->used->peer(), first->message, cookie);
         if (status != pm::Status::ok)
             first->cookie = cookie;
         return status;
     }
     first->message.offered = false;
     first->message.payload = {};
-    return try_send(peer, first->message, &first->progress);
+    return peer->used->try_send(first->message, &first->progress);
 }
 
 enum class Flushed { message, some, nothing, failed };
@@ -110,14 +107,15 @@ Flushed flush_first(pm_peer *peer, void **cookie)
     Waiting &first = peer->queue.front();
     std::size_t before = first.progress.sent;
     pm::Status status = try_first(peer, &first);
-    peer->accepted |= first.progress.started;
-    if (status == pm::Status::again && !peer->accepted && pm::host_is_silent(peer)) [[unlikely]]
+    if (first.progress.started)
+        accepted(peer);
+    if (status == pm::Status::again && !peer->settled && pm::host_is_silent(peer)) [[unlikely]]
         status = pm::Status::unreachable;
     if (status == pm::Status::again)
         return first.progress.sent != before ? Flushed::some : Flushed::nothing;
     if (status != pm::Status::ok)
         return reroute(peer, status) ? Flushed::some : Flushed::failed;
-    peer->accepted = true;
+    accepted(peer);
     *cookie = first.cookie;
     peer->queue.pop_front();
     return Flushed::message;
@@ -183,11 +181,9 @@ extern "C" {
 
 size_t pm_largest_header(void)
 {
-    std::size_t largest = core->links.shmem != nullptr ? core->links.shmem->capabilities().largest_header : SIZE_MAX;
-    if (core->links.udp != nullptr)
-        largest = std::min(largest, pm::udp::Udp::largest_header);
-    if (!core->links.ucx.empty())
-        largest = std::min(largest, pm::ucx::Ucx::largest_header);
+    std::size_t largest = SIZE_MAX;
+    for (const auto &channel : core->links.channels)
+        largest = std::min(largest, channel->capabilities.largest_header);
     return largest;
 }
 
@@ -206,18 +202,13 @@ int pm_send_packed(pm_peer *peer, int tag, const void *header, size_t header_siz
 
 int pm_send_now(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size)
 {
-    static_assert(PM_SEND_NOW_LIMIT <= pm::shmem::whole_piece && PM_SEND_NOW_LIMIT <= pm::udp::Udp::whole_limit &&
-                  PM_SEND_NOW_LIMIT <= pm::ucx::Ucx::whole_limit);
     pm::Message message{static_cast<std::uint8_t>(tag), header, header_size, {data, size, nullptr, nullptr}};
     SendTurn turn(peer);
     if (!peer->queue.empty()) [[unlikely]]
         return 0;
-    bool taken = peer->kind == DeviceKind::shmem ? core->links.shmem->try_send_whole(peer->shmem, message)
-                 : peer->kind == DeviceKind::udp ? core->links.udp->try_send_whole(peer->udp, message)
-                                                 : peer->ucx_device->try_send_whole(peer->ucx, message);
-    if (!taken) [[unlikely]]
+    if (!peer->used->try_send_whole(message)) [[unlikely]]
         return 0;
-    peer->accepted = true;
+    accepted(peer);
     peer->messages++;
     peer->bytes += size;
     return 1;
@@ -227,14 +218,12 @@ int pm_sends_queued(void)
 {
     if (core->any_queued.load(std::memory_order_relaxed))
         return 1;
-    if (core->turns[pm::udp_place].has_peers && !core->links.udp->idle())
-        return 1;
-    return std::ranges::any_of(core->links.ucx, [](const auto &link) { return !link.device->idle(); });
+    return std::ranges::any_of(core->links.channels, [](const auto &channel) { return !channel->idle(); });
 }
 
 int pm_can_offer(const pm_peer *peer)
 {
-    return peer->kind == DeviceKind::ucx;
+    return peer->used->channel->offering != nullptr;
 }
 
 int pm_offer(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size, void *cookie)
@@ -245,7 +234,7 @@ int pm_offer(pm_peer *peer, int tag, const void *header, size_t header_size, con
 
 void pm_take(void *offer, void *place, void *cookie)
 {
-    pm::ucx::Ucx::take(offer, place, cookie);
+    static_cast<pm::Offer *>(offer)->take(place, cookie);
 }
 
 }  // extern "C"

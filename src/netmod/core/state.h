@@ -3,8 +3,8 @@
 //
 // Locks. The caller's lock protects receiving and everything that is not named here. What a send needs is protected by the gate
 // of the peer's device: its queue, its counters, the sending half of the device. The list of queued peers has a lock of its own.
-// Order: the caller's lock, a gate, the list. Upcalls are never made with the gate of SHMEM taken; those of UDP and UCX are
-// taken while they poll, and only one thread polls.
+// Order: the caller's lock, a gate, the list. Upcalls are never made with a gate that we made for a device which has none (SHMEM);
+// the other devices have their own taken while they poll, and only one thread polls.
 #pragma once
 
 #include <array>
@@ -40,63 +40,57 @@ struct Waiting {
     void *cookie;
 };
 
-// How a peer is reached.
-struct Connection {
-    DeviceKind kind = DeviceKind::shmem;
-    std::uint8_t place = 0;  // of the device in tables
-    union {
-        shmem::Shmem::Peer *shmem = nullptr;
-        udp::Udp::Peer *udp;
-        ucx::Ucx::Peer *ucx;
-    };
-    ucx::Ucx *ucx_device = nullptr;
-    std::string network;  // empty for SHMEM
+// A way to a peer. States: untried (nothing is known), proved (a message was accepted over it, or the device proved it by connecting),
+// suspected (the host does not answer there, but no other way is left and waiting may still help), dead (it does not lead there,
+// or not any more).
+enum class PathState : std::uint8_t { untried, proved, suspected, dead };
+
+struct Path : Connection {
+    PathState state = PathState::untried;
+    std::uint64_t network_id = 0;
+    std::string network;  // its name; empty for SHMEM
 };
 
 }  // namespace pm
 
-struct pm_peer : pm::Connection {
-    bool accepted = false;  // a message was: the device reaches it, and another one would break the order
-    bool listed = false;    // in Core::queued
+struct pm_peer {
+    pm::Path *used = nullptr;  // one of `paths`
+    bool settled = false;      // the path is proved; another one would break the order
+    bool listed = false;       // in Core::queued
     std::uint64_t messages = 0, bytes = 0;  // sent
     std::deque<pm::Waiting> queue;
+
+    // In the order of the rule. Where SHMEM leads there is no other.
+    std::vector<std::unique_ptr<pm::Path>> paths;
 
     // Known from its card.
     std::vector<std::byte> card_bytes;
     pm::Card card;
-    std::unique_ptr<pm::Probe> probe;   // while the first message waits for an answer
-    std::vector<std::uint64_t> closed;  // networks that turned out not to lead there
+    std::unique_ptr<pm::Probe> probe;  // while the first message waits for an answer
 };
 
 namespace pm {
-
-// When a device is polled. SHMEM is looked at each time; the others cost a system call.
-struct Turns {
-    bool has_peers = false;
-    std::uint32_t skipped = 0;
-};
 
 struct Core {
     Links links;
     bool missing_told = false;
     Card card;
-    std::array<Turns, places_max> turns;
-    std::array<std::uint64_t, places_max> messages_received{}, bytes_received{};
+    std::array<std::uint64_t, channels_max> messages_received{}, bytes_received{};  // by the number of the channel
     std::uint64_t pulls = 0, bytes_pulled = 0;
     Error gave_up;  // why nothing goes on any more
     std::uint32_t polls = 0;
     std::uint32_t quiet_polls = 0;  // in a row that delivered nothing
-    bool network_peers = false;
-    Watch watch;         // of the hosts that UCX reaches
+    bool sleeps_on_several = false;  // channels, so on their descriptors
+    bool must_linger = false;        // there are peers whose devices need our answers
+    bool watches = false;            // there are channels that do not find out that a host is gone
+    Watch watch;                     // of the hosts that these reach
     Time silence_limit{};
-    int shmem_descriptor = -1;  // to sleep on, once there are peers on other devices
     std::map<std::uint64_t, std::unique_ptr<pm_peer>> peers;  // by the id of their cards
 
     std::map<std::uint64_t, int> priorities;         // of networks that were measured
     std::vector<std::unique_ptr<pm_peer>> measured;  // what they were measured with; a peer takes over what it goes on to use
 
     bool threads = false;
-    Gate shmem_gate;
     std::mutex queued_lock;
     std::vector<pm_peer *> queued;  // peers with a queue
     // For pm_wait_*(), which are called without the lock.
@@ -136,7 +130,7 @@ extern std::atomic<bool> look_everywhere;            // after a sleep
 // In waiting.cc: how ranks of this host wait, which follows from their number and that of the cores.
 void make_wait_plans();
 // In receiving.cc: where each device delivers.
-void make_sinks(Sink (&sinks)[places_max], const pm_setup &setup);
+void make_sinks(Sink (&sinks)[channels_max], const pm_setup &setup);
 // In sending.cc: what is queued. The number of things done, or -1 on failure.
 int flush_all();
 
@@ -165,19 +159,22 @@ class SendTurn {
     SendTurn &operator=(const SendTurn &) = delete;
 
   private:
-    static Gate &gate_of(const pm_peer *peer)
-    {
-        return peer->kind == DeviceKind::shmem ? core->shmem_gate
-               : peer->kind == DeviceKind::udp ? core->links.udp->gate()
-                                               : peer->ucx_device->gate();
-    }
+    static Gate &gate_of(const pm_peer *peer) { return peer->used->channel->gate(); }
 
     Gate *gate_ = nullptr;
 };
 
-// In peers.cc.
-const Error &error_of(const pm_peer *peer);
-void disconnect(const Connection &connection);
+// In paths.cc.
+// The best path that leads to a new peer becomes the one that is used.
+Error reach(pm_peer *peer);
+// Over one network and no other.
+Error reach_over(pm_peer *peer, const Network &network);
+// The first message was accepted: the path stays.
+void settle(pm_peer *peer);
+// The path that is used does not lead to the peer any more. Its error.
+const Error &lost(pm_peer *peer);
+// All paths to the peer are given back.
+void disconnect(pm_peer *peer);
 // It has been quiet: whether hosts are still there. Peers whose hosts are not are given up.
 void watch_hosts();
 // The first message waits for the peer to answer: whether its host does not either, so that another network should be tried.

@@ -14,7 +14,6 @@
 #include "netmod/core/state.h"
 
 using pm::core;
-using pm::DeviceKind;
 using pm::failed;
 
 extern "C" {
@@ -24,28 +23,32 @@ int pm_get_traffic(pm_traffic *traffic)
     if (core == nullptr)
         return 0;
     static_assert(PM_DEVICES_MAX == pm::device_kinds);
-    auto of = [&](DeviceKind kind) -> pm_traffic & { return traffic[static_cast<std::size_t>(kind)]; };
     std::fill_n(traffic, PM_DEVICES_MAX, pm_traffic{});
-    for (DeviceKind kind : {DeviceKind::shmem, DeviceKind::ucx, DeviceKind::udp})
-        std::strcpy(of(kind).device, pm::device_name(kind));
+    for (std::size_t kind = 0; kind < PM_DEVICES_MAX; ++kind)
+        std::strcpy(traffic[kind].device, pm::device_name(static_cast<pm::DeviceKind>(kind)));
+    // A device that is not built in is not counted.
+    pm_traffic others{};
+    auto of = [&](const pm::Channel &channel) -> pm_traffic & {
+        auto kind = static_cast<std::size_t>(channel.kind);
+        return kind < PM_DEVICES_MAX ? traffic[kind] : others;
+    };
     for (const auto &[id, peer] : core->peers) {
-        of(peer->kind).messages_sent += peer->messages;
-        of(peer->kind).bytes_sent += peer->bytes;
+        of(*peer->used->channel).messages_sent += peer->messages;
+        of(*peer->used->channel).bytes_sent += peer->bytes;
     }
-    for (std::size_t place = 0; place < pm::places_max; ++place) {
-        pm_traffic &sum = of(place == pm::shmem_place ? DeviceKind::shmem : place == pm::udp_place ? DeviceKind::udp : DeviceKind::ucx);
-        sum.messages_received += core->messages_received[place];
-        sum.bytes_received += core->bytes_received[place];
-    }
-    of(DeviceKind::shmem).pulls = core->pulls;
-    of(DeviceKind::shmem).bytes_pulled = core->bytes_pulled;
-    if (core->links.shmem != nullptr)
-        of(DeviceKind::shmem).memory = core->links.shmem->memory_in_use();
-    if (core->links.udp != nullptr) {
-        pm::udp::Counters counters = core->links.udp->counters();
-        of(DeviceKind::udp).packets = counters.datagrams_sent;
-        of(DeviceKind::udp).packets_again = counters.sent_again;
-        of(DeviceKind::udp).packets_alien = counters.alien + counters.malformed;
+    for (const auto &channel : core->links.channels) {
+        pm_traffic &sum = of(*channel);
+        sum.messages_received += core->messages_received[channel->number];
+        sum.bytes_received += core->bytes_received[channel->number];
+        if (channel->shared != nullptr) {
+            sum.pulls = core->pulls;
+            sum.bytes_pulled = core->bytes_pulled;
+            sum.memory = channel->shared->in_use();
+        }
+        pm::PacketCounts packets = channel->packets().value_or(pm::PacketCounts{});
+        sum.packets += packets.sent;
+        sum.packets_again += packets.again;
+        sum.packets_alien += packets.alien;
     }
     return PM_DEVICES_MAX;
 }
@@ -57,32 +60,31 @@ void pm_count_announced(pm_peer *peer, size_t size)
 
 // ---- what a user is told ----
 
-static pm::DeviceReport device_report(std::size_t place, DeviceKind kind, const std::string &network)
+static pm::DeviceReport device_report(pm::Channel &channel, const std::string &network)
 {
-    pm::DeviceReport report{pm::device_name(kind), network, 0, 0, core->messages_received[place], core->bytes_received[place], {}};
+    pm::DeviceReport report{channel.name, network, 0, 0, core->messages_received[channel.number], core->bytes_received[channel.number], {}};
     for (const auto &[id, peer] : core->peers)
-        if (peer->place == place && peer->network == network) {
+        if (peer->used->channel == &channel && peer->used->network == network) {
             report.messages_sent += peer->messages;
             report.bytes_sent += peer->bytes;
         }
     auto number = [](std::uint64_t value, const char *of) { return std::to_string(value) + " " + of; };
-    if (kind == DeviceKind::shmem && core->pulls > 0)
+    if (channel.shared != nullptr && core->pulls > 0)
         report.detail = number(core->pulls, "messages pulled by CMA");
-    if (kind == DeviceKind::udp) {
-        pm::udp::Counters counters = core->links.udp->counters();
-        report.detail = number(counters.datagrams_sent, "packets, ") + number(counters.sent_again, "of them sent again, ") +
-                        number(counters.alien + counters.malformed, "alien ones dropped");
-    }
+    if (auto packets = channel.packets())
+        report.detail = number(packets->sent, "packets, ") + number(packets->again, "of them sent again, ") +
+                        number(packets->alien, "alien ones dropped");
     return report;
 }
 
 static pm::RouteReport route_report(const pm_peer *peer)
 {
-    // By the rules SHMEM has one channel, every other device one for each process of the peer's host.
-    pm::RouteReport route{pm::device_name(peer->kind), peer->network, peer->kind == DeviceKind::shmem ? 0 : peer->card.process,
+    // By the rules a host has one channel of its own, every network one for each process of the peer's host.
+    const pm::Path &path = *peer->used;
+    pm::RouteReport route{path.channel->name, path.network, path.channel->shared != nullptr ? 0 : peer->card.process,
                           {}, peer->messages, peer->bytes};
     for (const pm::NetworkCard &each : peer->card.networks)
-        if (peer->kind != DeviceKind::shmem && each.network.name == peer->network && each.address)
+        if (each.network.name == path.network && each.address)
             route.address = pm::ip_text(*each.address);
     return route;
 }
@@ -156,19 +158,19 @@ void *pm_describe(pm_peer *const *peers, int count, size_t *size)
     report.process = core->card.process;
     for (int i = 0; i < count; ++i)
         report.routes.push_back(route_report(peers[i]));
-    if (core->links.shmem != nullptr)
-        report.devices.push_back(device_report(pm::shmem_place, DeviceKind::shmem, {}));
-    bool first = true;
-    for (const pm::LocalNetwork &each : core->links.networks) {
-        if (each.network.device != DeviceKind::udp)
-            continue;
-        report.devices.push_back(device_report(pm::udp_place, DeviceKind::udp, each.network.name));
-        // What comes in over UDP does not say over which of its networks.
-        if (!std::exchange(first, false))
-            report.devices.back().messages_received = report.devices.back().bytes_received = 0;
+    for (const auto &channel : core->links.channels) {
+        std::size_t before = report.devices.size();
+        for (const pm::NetworkLink &each : core->links.networks) {
+            if (each.channel != channel.get())
+                continue;
+            report.devices.push_back(device_report(*channel, each.local.network.name));
+            // What comes in over a channel does not say over which of its networks.
+            if (report.devices.size() > before + 1)
+                report.devices.back().messages_received = report.devices.back().bytes_received = 0;
+        }
+        if (channel->shared != nullptr)
+            report.devices.push_back(device_report(*channel, {}));
     }
-    for (std::size_t i = 0; i < core->links.ucx.size(); ++i)
-        report.devices.push_back(device_report(pm::first_ucx_place + i, DeviceKind::ucx, core->links.ucx[i].local.network.name));
     std::vector<std::byte> bytes = pm::pack(report);
     void *copy = std::malloc(bytes.size());
     *size = copy != nullptr ? bytes.size() : 0;

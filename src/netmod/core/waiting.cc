@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -30,8 +31,8 @@ void pm::make_wait_plans()
         return;
     std::vector<CoreGrant> grants;
     for (const auto &[id, peer] : core->peers)
-        if (peer->kind == pm::DeviceKind::shmem)
-            grants.push_back(peer->shmem->card.grant);
+        if (const auto &shared = peer->used->channel->shared)
+            grants.push_back(shared->grant_of(peer->used->peer()));
     int cores = grants.empty() ? pm::available_cores() : pm::cores_of_all(grants);
     core->oversubscribed = pm::oversubscribed(core->ranks_on_host, cores);
     core->wait_plan = pm::make_wait_plan(core->wait_mode, core->ranks_on_host, cores);
@@ -39,6 +40,22 @@ void pm::make_wait_plans()
     core->prefer_pull = core->rendezvous == pm::Rendezvous::pull ||
                         (core->rendezvous == pm::Rendezvous::automatic && core->oversubscribed);
     core->planned.store(true, std::memory_order_release);  // [W2]
+}
+
+// On the descriptors of all. One that has none limits the sleep.
+static void sleep_on(std::span<pm::Channel *const> channels, pm::Time limit)
+{
+    pollfd entries[pm::channels_max];
+    for (std::size_t i = 0; i < channels.size(); ++i) {
+        entries[i] = {channels[i]->descriptor(), POLLIN, 0};  // a negative one is passed over
+        limit = std::min(limit, channels[i]->sleep_limit());
+    }
+    timespec time = pm::to_timespec(limit);
+    if (ppoll(entries, channels.size(), &time, nullptr) <= 0)
+        return;
+    for (std::size_t i = 0; i < channels.size(); ++i)
+        if (entries[i].revents != 0)
+            channels[i]->empty_descriptor();
 }
 
 extern "C" {
@@ -79,12 +96,8 @@ void pm_wait_restart(void)
 
 int pm_wait_arm(void)
 {
-    if (core->links.shmem != nullptr && !core->links.shmem->arm())
-        return 0;
-    if (core->turns[pm::udp_place].has_peers && !core->links.udp->arm())
-        return 0;
-    for (std::size_t i = 0; i < core->links.ucx.size(); ++i)
-        if (core->turns[pm::first_ucx_place + i].has_peers && !core->links.ucx[i].device->arm())
+    for (const auto &channel : core->links.channels)
+        if (channel->is_awaited() && !channel->arm())
             return 0;
     // [W4] from here on whoever changes something sees that we sleep; pairs with [W3] in pm_nudge.
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -98,33 +111,23 @@ void pm_wait_sleep(int nap)
     // Nobody rings when room for a queued message appears. Otherwise the limit only bounds what a lost doorbell could cost.
     bool brief = nap != 0 || core->any_queued.load(std::memory_order_relaxed);
     std::chrono::nanoseconds limit = brief ? 500us : 100ms;
-    if (!core->network_peers && core->links.shmem != nullptr) {
-        core->links.shmem->sleep(limit);
-    } else {
-        pollfd entries[1 + pm::places_max];
-        nfds_t count = 0;
-        if (core->shmem_descriptor >= 0)
-            entries[count++] = {core->shmem_descriptor, POLLIN, 0};
-        if (core->links.shmem != nullptr && (core->shmem_descriptor < 0 || core->links.shmem->not_woken()))
-            limit = std::min<std::chrono::nanoseconds>(limit, 500us);  // it cannot wake us here
-        if (core->turns[pm::udp_place].has_peers) {
-            limit = std::min(limit, core->links.udp->sleep_limit());
-            entries[count++] = {core->links.udp->descriptor(), POLLIN, 0};
-        }
-        for (std::size_t i = 0; i < core->links.ucx.size(); ++i)
-            if (core->turns[pm::first_ucx_place + i].has_peers)
-                entries[count++] = {core->links.ucx[i].device->descriptor(), POLLIN, 0};
-        timespec time = pm::to_timespec(limit);
-        if (ppoll(entries, count, &time, nullptr) > 0 && core->shmem_descriptor >= 0 && entries[0].revents != 0)
-            core->links.shmem->empty_descriptor();
-    }
+    pm::Channel *awaited[pm::channels_max];
+    std::size_t count = 0;
+    for (const auto &channel : core->links.channels)
+        if (channel->is_awaited())
+            awaited[count++] = channel.get();
+    if (count == 1 && !core->sleeps_on_several)
+        awaited[0]->sleep(limit);
+    else
+        sleep_on(std::span(awaited, count), limit);
     pm::look_everywhere.store(true, std::memory_order_relaxed);
 }
 
 void pm_wait_disarm(void)
 {
-    if (core->links.shmem != nullptr)
-        core->links.shmem->disarm();
+    for (const auto &channel : core->links.channels)
+        if (channel->is_awaited())
+            channel->disarm();
 }
 
 int pm_crowded(void)

@@ -153,8 +153,7 @@ std::optional<Card> Card::read(std::span<const std::byte> bytes)
         card.networks.resize(std::min<std::size_t>(reader.number<std::uint8_t>(), networks_max));
         for (NetworkCard &each : card.networks) {
             each.network.id = reader.number<std::uint64_t>();
-            auto device = reader.number<std::uint8_t>();
-            each.network.device = device == static_cast<std::uint8_t>(DeviceKind::ucx) ? DeviceKind::ucx : DeviceKind::udp;
+            each.network.device = static_cast<DeviceKind>(reader.number<std::uint8_t>());
             each.network.priority = reader.number<std::int32_t>();
             each.network.name = reader.range<std::string>();
             if (reader.number<std::uint8_t>() != 0)

@@ -47,17 +47,30 @@ std::uint64_t closed_between(const Topology &topology, std::uint32_t one, std::u
     return closed;
 }
 
-// Looks at each network once at most.
+// Calls `found` with each route, best first, until it answers true. Looks at each network once at most.
+template <class Found>
+void each_route(const Topology &topology, std::span<const std::uint8_t> order, std::uint64_t closed, const Node &from, const Node &to,
+                Found found)
+{
+    if (from.host == to.host) {
+        found(Route{});
+        return;
+    }
+    std::uint64_t open = from.networks & to.networks & ~closed;
+    for (std::uint8_t network : order)
+        if ((open & bit_of(network)) != 0 && found(Route{to.process, network, topology.networks[network].device}))
+            return;
+}
+
 std::optional<Route> find_route(const Topology &topology, std::span<const std::uint8_t> order, std::uint64_t closed,
                                 const Node &from, const Node &to)
 {
-    if (from.host == to.host)
-        return Route{};
-    std::uint64_t open = from.networks & to.networks & ~closed;
-    for (std::uint8_t network : order)
-        if ((open & bit_of(network)) != 0)
-            return Route{to.process, network, topology.networks[network].device};
-    return std::nullopt;
+    std::optional<Route> best;
+    each_route(topology, order, closed, from, to, [&](const Route &route) {
+        best = route;
+        return true;
+    });
+    return best;
 }
 
 // "san-a (ucx), lan (udp)"
@@ -109,29 +122,57 @@ Error check_node(const Topology &topology, std::size_t node)
 
 }  // namespace
 
+// By their numbers. One that this version does not know may be on the card of another process.
+constexpr struct {
+    const char *name;
+    int priority;
+    bool one_sided;
+} all_devices[device_kinds] = {{"shmem", 30, false}, {"ucx", 20, true}, {"udp", 10, false}}, unknown_device{"unknown", 0, false};
+
+static const auto &entry_of(DeviceKind device)
+{
+    auto number = static_cast<std::size_t>(device);
+    return number < device_kinds ? all_devices[number] : unknown_device;
+}
+
 const char *device_name(DeviceKind device)
 {
-    constexpr const char *names[device_kinds] = {"shmem", "ucx", "udp"};
-    return names[static_cast<std::size_t>(device)];
+    return entry_of(device).name;
 }
 
 int default_priority(DeviceKind device)
 {
-    constexpr int priorities[device_kinds] = {30, 20, 10};
-    return priorities[static_cast<std::size_t>(device)];
+    return entry_of(device).priority;
 }
 
-Result<Route> route_between(const Topology &topology, std::size_t from, std::size_t to)
+bool is_one_sided(DeviceKind device)
+{
+    return entry_of(device).one_sided;
+}
+
+Result<std::vector<Route>> routes_between(const Topology &topology, std::size_t from, std::size_t to)
 {
     for (const Error &error : {check_networks(topology), check_node(topology, from), check_node(topology, to)})
         if (error)
             return error;
     const Node &here = topology.nodes[from], &there = topology.nodes[to];
     std::uint64_t closed = closed_between(topology, here.host, there.host);
-    std::optional<Route> route = find_route(topology, best_first(topology.networks), closed, here, there);
-    if (!route)
+    std::vector<Route> routes;
+    each_route(topology, best_first(topology.networks), closed, here, there, [&](const Route &route) {
+        routes.push_back(route);
+        return false;
+    });
+    if (routes.empty())
         return no_route(topology, closed, here, there);
-    return *route;
+    return routes;
+}
+
+Result<Route> route_between(const Topology &topology, std::size_t from, std::size_t to)
+{
+    auto routes = routes_between(topology, from, to);
+    if (!routes.ok())
+        return routes.error();
+    return routes.value().front();
 }
 
 Result<std::vector<Route>> routes_of(const Topology &topology, std::size_t from)

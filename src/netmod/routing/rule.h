@@ -22,6 +22,8 @@ inline constexpr std::size_t device_kinds = 3;
 const char *device_name(DeviceKind device);
 // The narrower the reach of a network, the faster it is taken to be: shmem, ucx, udp.
 int default_priority(DeviceKind device);
+// Whether processes that have it reach each other's memory by themselves; what everybody knows of everybody.
+bool is_one_sided(DeviceKind device);
 
 // A network that devices other than SHMEM use.
 struct Network {
@@ -63,6 +65,8 @@ struct Route {
 // The route of one pair; unreachable where there is none. Both sides find the same network. invalid for a node that is not
 // there, and for more networks than networks_max.
 Result<Route> route_between(const Topology &topology, std::size_t from, std::size_t to);
+// All routes of one pair, best first: the first one is that of route_between(), with the same errors. SHMEM alone within a host.
+Result<std::vector<Route>> routes_between(const Topology &topology, std::size_t from, std::size_t to);
 
 // One row of the routing table: the routes of a process to every one, itself included (SHMEM). Takes one pass over the gaps
 // and, for each node, one look at most at each network. Where it has no route to some, the error of the first of them.

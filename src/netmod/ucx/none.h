@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 
-#include "base/gate.h"
 #include "base/status.h"
 #include "pm/device.h"
 
@@ -19,7 +18,6 @@ struct Settings {
 
 struct Peer {
     Error error;
-    std::string label;
 };
 
 class Ucx {
@@ -35,23 +33,14 @@ class Ucx {
     std::size_t write_card(void *) const { std::abort(); }
     Result<Peer *> connect(const void *, std::size_t) { std::abort(); }
     void disconnect(Peer *) { std::abort(); }
-    bool in_use(const Peer *) const { std::abort(); }
-    void give_up(Peer *, const std::string &) { std::abort(); }
     Status try_send(Peer *, const Message &, SendProgress *) { std::abort(); }
     bool try_send_whole(Peer *, const Message &) { std::abort(); }
     unsigned poll() { std::abort(); }
-    Status offer(Peer *, const Message &, void *) { std::abort(); }
-    static void take(void *, void *, void *) { std::abort(); }
     bool arm() { std::abort(); }
     void sleep(std::chrono::nanoseconds) { std::abort(); }
     void disarm() {}
-    int descriptor() const { std::abort(); }
-    Gate &gate() { std::abort(); }
     const Error *failure() const { std::abort(); }
-    bool idle() const { std::abort(); }
-    bool transferring() const { std::abort(); }
 
-    static constexpr std::size_t largest_header = 1100;
     static constexpr std::size_t whole_limit = 16384;
 };
 

@@ -72,10 +72,21 @@ struct Ucx::Incoming {
 };
 
 // A payload that waits at its sender.
-struct Ucx::Offer {
-    Ucx *device;
-    void *rendezvous;
-    std::size_t size;
+class Ucx::Waiting final : public Offer {
+  public:
+    Waiting(Ucx *device, void *rendezvous, std::size_t size) : device_(device), rendezvous_(rendezvous), size_(size) {}
+
+    void take(void *place, void *cookie) override
+    {
+        std::unique_ptr<Waiting> gone(this);
+        Turn turn(device_->gate_);
+        device_->receive(cookie, place, rendezvous_, size_);
+    }
+
+  private:
+    Ucx *device_;
+    void *rendezvous_;
+    std::size_t size_;
 };
 
 Result<std::unique_ptr<Ucx>> Ucx::create(const Settings &settings, const Sink &sink)
@@ -578,19 +589,12 @@ void Ucx::deliver(std::byte *header, void *payload, std::size_t size, void *rend
     header += sizeof prefix;
     done_++;
     if (prefix.offered && rendezvous != nullptr && sink_.offered != nullptr) {
-        sink_.offered(prefix.tag, header, new Offer{this, rendezvous, size}, size);
+        sink_.offered(prefix.tag, header, static_cast<Offer *>(new Waiting(this, rendezvous, size)), size);
         return;
     }
     void *cookie = sink_.arrived(prefix.tag, header, payload, rendezvous != nullptr ? 0 : size, size);
     if (rendezvous != nullptr)
         receive(cookie, sink_.place != nullptr ? sink_.place(cookie) : nullptr, rendezvous, size);
-}
-
-void Ucx::take(void *offer, void *place, void *cookie)
-{
-    std::unique_ptr<Offer> taken(static_cast<Offer *>(offer));
-    Turn turn(taken->device->gate_);
-    taken->device->receive(cookie, place, taken->rendezvous, taken->size);
 }
 
 void Ucx::receive(void *cookie, void *place, void *rendezvous, std::size_t size)

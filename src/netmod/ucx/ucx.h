@@ -61,6 +61,8 @@ struct Peer {
 class Ucx {
   public:
     using Peer = ucx::Peer;
+    using Memory = ucx::Memory;
+    using RemoteMemory = ucx::RemoteMemory;
 
     static Result<std::unique_ptr<Ucx>> create(const Settings &settings, const Sink &sink);
     ~Ucx();
@@ -68,7 +70,7 @@ class Ucx {
     Ucx &operator=(const Ucx &) = delete;
 
     const char *name() const { return "ucx"; }
-    Capabilities capabilities() const { return {largest_header, false}; }
+    Capabilities capabilities() const { return {largest_header}; }
     std::size_t write_card(void *card) const;
     // Answers at once; the proof comes with the first message.
     Result<Peer *> connect(const void *card, std::size_t size);
@@ -86,8 +88,6 @@ class Ucx {
     // A message whose payload waits here until the receiver takes it, while others follow. ok: the header may be reused; the payload
     // when Sink::taken(cookie) says so. again: nothing happened.
     Status offer(Peer *peer, const Message &message, void *cookie);
-    // The payload of a message that was offered, all of it, to `place`; then Sink::placed(cookie).
-    static void take(void *offer, void *place, void *cookie);
 
     // One-sided operations, in one_sided.cc. With a peer that is not open yet the answer is again and nothing has happened. The
     // local memory must stay until finished(), which answers true once all of them have reached their targets: poll until then.
@@ -130,7 +130,7 @@ class Ucx {
         std::size_t size = 0;
     };
     struct Incoming;
-    struct Offer;
+    class Waiting;
 
     Ucx() = default;
     Error open(const Settings &settings);
@@ -189,6 +189,7 @@ class Ucx {
     Gate gate_;
 };
 
-static_assert(Device<Ucx>);
+static_assert(Device<Ucx> && NamesPeers<Ucx> && Gated<Ucx> && SleptOn<Ucx> && Keeps<Ucx> && TellsTransfers<Ucx> && Watched<Ucx> &&
+              Offers<Ucx> && OneSided<Ucx>);
 
 }  // namespace pm::ucx

@@ -45,7 +45,7 @@ class Udp {
     ~Udp();
 
     const char *name() const { return "udp"; }
-    Capabilities capabilities() const { return {largest_header, false}; }
+    Capabilities capabilities() const { return {largest_header}; }
     std::size_t write_card(void *card) const;
     // Of this host, as they are offered to others.
     const std::vector<Address> &addresses() const { return addresses_; }
@@ -73,6 +73,11 @@ class Udp {
     // Everything sent has been acknowledged.
     bool idle();
     Counters counters();
+    PacketCounts packets()
+    {
+        Counters all = counters();
+        return {all.datagrams_sent, all.sent_again, all.alien + all.malformed};
+    }
 
     static constexpr std::size_t largest_header = 1100;
     static constexpr std::size_t whole_limit = Incoming::whole_limit;
@@ -116,6 +121,6 @@ class Udp {
     Time receive_time_{};
 };
 
-static_assert(Device<Udp>);
+static_assert(Device<Udp> && Gated<Udp> && SleptOn<Udp> && LimitsSleep<Udp> && Keeps<Udp> && CountsPackets<Udp>);
 
 }  // namespace pm::udp

@@ -1,0 +1,293 @@
+// Paths: the ways to a peer in the order of the routing rule, of which one is used; the next one when it turns out not to lead there.
+#include <algorithm>
+
+#include "base/clock.h"
+#include "netmod/core/state.h"
+#include "netmod/routing/plan.h"
+#include "netmod/routing/rule.h"
+
+namespace pm {
+namespace {
+
+// What is known of this process and one other.
+Topology topology_with(const pm_peer *peer)
+{
+    Topology pair;
+    const Card *cards[] = {&core->card, &peer->card};
+    for (std::uint32_t host = 0; host < 2; ++host) {
+        pair.hosts.push_back(cards[host]->host);
+        pair.nodes.push_back({host, cards[host]->process, 0});
+        for (const NetworkCard &each : cards[host]->networks)
+            add_network(&pair.networks, each.network);
+    }
+    for (std::uint32_t host = 0; host < 2; ++host)
+        pair.nodes[host].networks = networks_on(pair.networks, *cards[host]);
+    for (Network &network : pair.networks)
+        if (auto measured = core->priorities.find(network.id); measured != core->priorities.end())
+            network.priority = measured->second;
+    return pair;
+}
+
+void add_gap(Topology *pair, std::uint64_t id)
+{
+    auto network = std::ranges::find(pair->networks, id, &Network::id);
+    if (network != pair->networks.end())
+        pair->gaps.push_back({0, 1, static_cast<std::uint32_t>(network - pair->networks.begin())});
+}
+
+// Two hosts have not the same address on one network: it is one that both have for themselves, such as docker0.
+void add_private_networks(Topology *pair, const pm_peer *peer)
+{
+    if (peer->card.network_space == core->card.network_space)
+        return;
+    for (const NetworkCard &mine : core->card.networks)
+        for (const NetworkCard &other : peer->card.networks)
+            if (mine.network.id == other.network.id && mine.address && mine.address == other.address)
+                add_gap(pair, mine.network.id);
+}
+
+const NetworkLink *link_of(std::uint64_t network)
+{
+    auto link = std::ranges::find_if(core->links.networks, [&](const auto &each) { return each.local.network.id == network; });
+    return link != core->links.networks.end() ? &*link : nullptr;
+}
+
+std::string label_of(const Card &card)
+{
+    return "process " + std::to_string(card.process) + " of host " + card.host;
+}
+
+// Brings the list of paths up to date, as the peer's card may tell more than before. Those that are known stay as they are.
+void plan_paths(pm_peer *peer)
+{
+    Topology pair = topology_with(peer);
+    add_private_networks(&pair, peer);
+    auto routes = routes_between(pair, 0, 1);
+    std::vector<std::unique_ptr<Path>> known = std::move(peer->paths);
+    peer->paths.clear();
+    auto take_known = [&](auto &&is_it) {
+        for (auto &path : known)
+            if (path != nullptr && is_it(*path))
+                peer->paths.push_back(std::move(path));
+    };
+    take_known([](const Path &path) { return path.network.empty(); });
+    for (const Route &route : routes.ok() ? routes.value() : std::vector<Route>{}) {
+        const Network &network = pair.networks[route.network];
+        std::size_t before = peer->paths.size();
+        take_known([&](const Path &path) { return path.network_id == network.id; });
+        const NetworkLink *link = link_of(network.id);
+        if (peer->paths.size() > before || link == nullptr)
+            continue;
+        auto path = std::make_unique<Path>();
+        path->channel = link->channel;
+        path->network_id = network.id;
+        path->network = network.name;
+        peer->paths.push_back(std::move(path));
+    }
+    take_known([](const Path &) { return true; });
+}
+
+// What a network was measured with, if it was.
+bool take_over(const pm_peer *peer, Path *path)
+{
+    auto found = std::ranges::find_if(core->measured, [&](const auto &each) {
+        return each->card.id() == peer->card.id() && each->used->network_id == path->network_id && !each->listed;
+    });
+    if (found == core->measured.end())
+        return false;
+    static_cast<Connection &>(*path) = *(*found)->used;
+    core->measured.erase(found);
+    return true;
+}
+
+// From now on this path is used.
+Error connect(pm_peer *peer, Path *path)
+{
+    Channel *channel = path->channel;
+    if (!take_over(peer, path))
+        if (Error error = path->open(Links::part_of(peer->card, channel->kind, path->network_id), label_of(peer->card)))
+            return error;
+    peer->used = path;
+    channel->has_peers = true;
+    core->must_linger |= channel->keeps;
+    if (channel->capabilities.proved_by_connect)
+        settle(peer);
+    // Who may be slept on besides others needs a descriptor.
+    auto awaited = [](const auto &each) { return each->is_awaited(); };
+    if (!core->sleeps_on_several && std::ranges::count_if(core->links.channels, awaited) > 1) {
+        for (const auto &each : core->links.channels)
+            each->open_descriptor();
+        core->sleeps_on_several = true;
+    }
+    return {};
+}
+
+// `refused` is why each path that was tried did not do.
+Error no_route(const pm_peer *peer, const std::string &refused)
+{
+    Topology pair = topology_with(peer);
+    add_private_networks(&pair, peer);
+    for (const auto &path : peer->paths)
+        if (path->state == PathState::dead)
+            add_gap(&pair, path->network_id);
+    std::string text = "no device reaches a peer. " + route_between(pair, 0, 1).error().text + refused;
+    if (std::ranges::none_of(core->links.channels, [](const auto &each) { return each->shared != nullptr; }))
+        text += ". shmem is not among the devices of this process (MPIR_CVAR_CH4_COMPOSITE_DEVICES)";
+    for (const std::string &missing : core->links.missing)
+        text += ". " + missing;
+    return {Status::unreachable, text};
+}
+
+// Over the best path that is left. One for which the device refuses the peer's card is dead.
+Error connect_over_best(pm_peer *peer, const std::string &on_host)
+{
+    plan_paths(peer);
+    std::string refused;
+    for (const auto &path : peer->paths) {
+        if (path->state == PathState::dead)
+            continue;
+        Error error = connect(peer, path.get());
+        if (!error)
+            return {};
+        path->state = PathState::dead;
+        refused += ". " + path->network + ": " + error.text;
+    }
+    return no_route(peer, refused + on_host);
+}
+
+// The card's part about the path that is used.
+const NetworkCard *card_of_path(const pm_peer &peer)
+{
+    auto part = std::ranges::find(peer.card.networks, peer.used->network_id, [](const NetworkCard &each) { return each.network.id; });
+    return part != peer.card.networks.end() ? &*part : nullptr;
+}
+
+}  // namespace
+
+Error reach(pm_peer *peer)
+{
+    // Within a host the rule knows no other; elsewhere the device finds out that it is another host.
+    std::string on_host;
+    for (const auto &channel : core->links.channels) {
+        if (channel->shared == nullptr || Links::part_of(peer->card, channel->kind, 0).empty())
+            continue;
+        auto &path = peer->paths.emplace_back(std::make_unique<Path>());
+        path->channel = channel.get();
+        Error error = connect(peer, path.get());
+        if (!error)
+            return {};
+        path->state = PathState::dead;
+        on_host += ". " + error.text;
+    }
+    core->links.complete(&peer->card);
+    return connect_over_best(peer, on_host);
+}
+
+Error reach_over(pm_peer *peer, const Network &network)
+{
+    const NetworkLink *link = link_of(network.id);
+    if (link == nullptr)
+        return {Status::unreachable, "this process is not on the network " + network.name + ", which is to be measured"};
+    auto &path = peer->paths.emplace_back(std::make_unique<Path>());
+    path->channel = link->channel;
+    path->network_id = network.id;
+    path->network = network.name;
+    return connect(peer, path.get());
+}
+
+void settle(pm_peer *peer)
+{
+    peer->settled = true;
+    peer->used->state = PathState::proved;
+}
+
+const Error &lost(pm_peer *peer)
+{
+    peer->used->state = PathState::dead;
+    return peer->used->error();
+}
+
+void disconnect(pm_peer *peer)
+{
+    for (const auto &path : peer->paths)
+        path->close();
+}
+
+// The address of a peer that is in use and of whose host the device hears nothing, where it has one.
+static const Ip *watched_address(const pm_peer &peer)
+{
+    Watching *watching = peer.used->channel->watching.get();
+    if (watching == nullptr || !watching->in_use(peer.used->peer()))
+        return nullptr;
+    const NetworkCard *part = card_of_path(peer);
+    return part != nullptr && part->address ? &*part->address : nullptr;
+}
+
+void watch_hosts()
+{
+    auto hosts = [] {
+        std::vector<Ip> addresses;
+        for (const auto &[id, peer] : core->peers)
+            if (const Ip *address = watched_address(*peer))
+                addresses.push_back(*address);
+        std::ranges::sort(addresses);
+        addresses.erase(std::ranges::unique(addresses).begin(), addresses.end());
+        return addresses;
+    };
+    for (const Ip &dead : core->watch.step(clock_now(), core->silence_limit, hosts))
+        for (const auto &[id, peer] : core->peers)
+            if (const Ip *address = watched_address(*peer); address != nullptr && *address == dead) {
+                peer->used->channel->watching->give_up(peer->used->peer(), "its host does not answer at " + ip_text(dead));
+                lost(peer.get());
+            }
+}
+
+// Other devices ask by themselves and say so; of these nothing is heard while the peer computes.
+bool host_is_silent(pm_peer *peer)
+{
+    if (peer->used->channel->watching == nullptr || peer->settled)
+        return false;
+    const NetworkCard *part = card_of_path(*peer);
+    if (part == nullptr || !part->address)
+        return false;
+    if (peer->probe == nullptr)
+        peer->probe = std::make_unique<Probe>();
+    if (peer->probe->ask(*part->address, clock_now()) != Probe::Answer::silent)
+        return false;
+    // Where nothing else is left, waiting may still help.
+    plan_paths(peer);
+    bool others = std::ranges::any_of(peer->paths, [&](const auto &path) {
+        return path.get() != peer->used && path->state != PathState::dead;
+    });
+    if (!others)
+        peer->used->state = PathState::suspected;
+    return others;
+}
+
+bool reroute(pm_peer *peer, Status status)
+{
+    Path *old = peer->used;
+    Error error = lost(peer);
+    if (!error)
+        error = {Status::unreachable, std::string(old->channel->name) + ": " + label_of(peer->card) + " is not reached over " +
+                                          old->network + ": its host does not answer there"};
+    if (status != Status::unreachable || peer->settled) {
+        failed(error);
+        return false;
+    }
+    // A channel has tried all addresses of the peer, whatever network they are on.
+    plan_paths(peer);
+    for (const auto &path : peer->paths)
+        if (path->channel == old->channel)
+            path->state = PathState::dead;
+    // What it had stays until there is another.
+    peer->probe.reset();
+    if (Error none = connect_over_best(peer, {})) {
+        failed({none.status, error.text + ". Then " + none.text});
+        return false;
+    }
+    old->close();
+    return true;
+}
+
+}  // namespace pm

@@ -1,0 +1,183 @@
+// PM(loop): a device that exists only here. It carries messages of a process to itself through a queue, so that tests decide what
+// happens on its networks: what LoopNetwork says.
+#pragma once
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "base/time.h"
+#include "netmod/core/links.h"
+#include "pm/device.h"
+
+namespace pm::test {
+
+struct LoopNetwork {
+    std::string name;
+    int priority = 100;
+    bool refuses = false;       // whoever is to be connected
+    Status answer = Status::ok;  // of every send
+    std::optional<Ip> address = {};  // of this host there
+
+    unsigned connected = 0, disconnected = 0, carried = 0, polled = 0, slept = 0;
+};
+
+class LoopDevice {
+  public:
+    struct Peer {
+        Error error;
+    };
+    static constexpr std::size_t whole_limit = 1 << 20;
+
+    LoopDevice(LoopNetwork *network, const Sink &sink) : network_(network), sink_(sink), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+    const char *name() const { return "loop"; }
+    Capabilities capabilities() const { return {1000}; }
+    std::size_t write_card(void *card) const
+    {
+        std::memcpy(card, network_->name.data(), network_->name.size());
+        return network_->name.size();
+    }
+    Result<Peer *> connect(const void *card, std::size_t size)
+    {
+        if (network_->refuses || std::string(static_cast<const char *>(card), size) != network_->name)
+            return Error{Status::unreachable, "loop: a card that is refused"};
+        network_->connected++;
+        return new Peer;
+    }
+    void disconnect(Peer *peer)
+    {
+        network_->disconnected++;
+        delete peer;
+    }
+
+    Status try_send(Peer *peer, const Message &message, SendProgress *progress)
+    {
+        if (network_->answer != Status::ok) {
+            if (network_->answer != Status::again)
+                peer->error = {network_->answer, "loop: " + network_->name + " does not lead there"};
+            return network_->answer;
+        }
+        Sent &sent = queue_.emplace_back(Sent{message.tag, std::vector<std::byte>(message.header_size),
+                                              std::vector<std::byte>(message.payload.size)});
+        message.copy_header_to(sent.header.data());
+        message.payload.copy_to(sent.payload.data(), 0, message.payload.size);
+        progress->started = true;
+        progress->sent = message.payload.size;
+        std::uint64_t one = 1;
+        if (write(wake_.get(), &one, sizeof one) < 0)
+            return Status::failed;
+        return Status::ok;
+    }
+    bool try_send_whole(Peer *peer, const Message &message)
+    {
+        SendProgress progress;
+        return network_->answer == Status::ok && try_send(peer, message, &progress) == Status::ok;
+    }
+    unsigned poll()
+    {
+        network_->polled++;
+        std::uint64_t count = 0;
+        if (read(wake_.get(), &count, sizeof count) < 0)
+            count = 0;
+        unsigned done = 0;
+        for (; !queue_.empty(); ++done) {
+            Sent sent = std::move(queue_.front());
+            queue_.pop_front();
+            network_->carried++;
+            sink_.arrived(sent.tag, sent.header.data(), sent.payload.data(), sent.payload.size(), sent.payload.size());
+        }
+        return done;
+    }
+    const Error *failure() const { return nullptr; }
+
+    bool arm() { return queue_.empty(); }
+    void sleep(std::chrono::nanoseconds limit)
+    {
+        pollfd entry{descriptor(), POLLIN, 0};
+        timespec time = to_timespec(limit);
+        ppoll(&entry, 1, &time, nullptr);
+    }
+    void disarm() {}
+    int descriptor() const
+    {
+        network_->slept++;
+        return wake_.get();
+    }
+
+  private:
+    struct Sent {
+        std::uint8_t tag;
+        std::vector<std::byte> header, payload;
+    };
+    LoopNetwork *network_;
+    Sink sink_;
+    File wake_;
+    std::deque<Sent> queue_;
+};
+static_assert(Device<LoopDevice> && SleptOn<LoopDevice>);
+
+// The same with a host behind it that it hears nothing from.
+class WatchedLoopDevice : public LoopDevice {
+  public:
+    using LoopDevice::LoopDevice;
+    bool in_use(const Peer *) const { return false; }
+    void give_up(Peer *peer, const std::string &why) { peer->error = {Status::unreachable, why}; }
+};
+static_assert(Watched<WatchedLoopDevice>);
+
+// Among the devices of the core for as long as it lives: a channel for each of its networks.
+class LoopNetworks {
+  public:
+    explicit LoopNetworks(std::vector<LoopNetwork> networks) : networks_(std::move(networks))
+    {
+        current_ = this;
+        devices().push_back(open);
+    }
+    ~LoopNetworks()
+    {
+        std::erase(devices(), open);
+        current_ = nullptr;
+    }
+    LoopNetworks(const LoopNetworks &) = delete;
+    LoopNetworks &operator=(const LoopNetworks &) = delete;
+
+    LoopNetwork &operator[](std::size_t i) { return networks_[i]; }
+
+    static constexpr auto kind = static_cast<DeviceKind>(77);
+
+  private:
+    static Error open(const Opening &opening)
+    {
+        std::size_t number = channels_max - current_->networks_.size();
+        std::uint64_t id = 7000;
+        for (LoopNetwork &each : current_->networks_) {
+            LocalNetwork local{{id++, kind, each.priority, each.name}, {}, {}};
+            if (each.address)
+                local.addresses.push_back({*each.address});
+            Channel *channel =
+                each.address ? opening.links.add(kind, number, std::make_unique<WatchedLoopDevice>(&each, opening.sinks[number]))
+                             : opening.links.add(kind, number, std::make_unique<LoopDevice>(&each, opening.sinks[number]));
+            opening.links.networks.push_back({local, channel});
+            ++number;
+        }
+        return {};
+    }
+
+    inline static LoopNetworks *current_ = nullptr;
+    std::vector<LoopNetwork> networks_;
+};
+
+}  // namespace pm::test

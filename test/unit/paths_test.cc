@@ -1,0 +1,284 @@
+// A peer has paths in the order of the routing rule, of which one is used. The networks are those of a device that only tests have, so
+// that this also shows what a new device needs.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "netmod/core/setup.h"
+#include "netmod/core/shared.h"
+#include "netmod/core/state.h"
+#include "support/core_setup.h"
+#include "support/loop_device.h"
+#include "support/private_network.h"
+#include "support/time_limit.h"
+#include "support/ucx_environment.h"
+
+namespace {
+
+using pm::PathState;
+using pm::Status;
+using pm::test::LoopNetwork;
+
+std::vector<std::string> arrived_payloads;
+unsigned sent_count;
+
+void *arrived(int, void *, void *piece, size_t piece_size, size_t)
+{
+    arrived_payloads.emplace_back(static_cast<char *>(piece), piece_size);
+    return nullptr;
+}
+void more(void *, void *, size_t) {}
+void sent(void *)
+{
+    sent_count++;
+}
+
+class Paths : public testing::Test {
+  protected:
+    Paths()
+    {
+        arrived_payloads.clear();
+        sent_count = 0;
+    }
+    ~Paths() override
+    {
+        if (pm::core != nullptr)
+            pm_close();
+    }
+
+    // The networks, and the process itself as a peer of another host: one that shared memory does not lead to.
+    void open(std::vector<LoopNetwork> networks, const char *devices = "shmem")
+    {
+        networks_ = std::make_unique<pm::test::LoopNetworks>(std::move(networks));
+        pm_setup setup = pm::test::plain_setup();
+        setup.devices = devices;
+        setup.arrived = arrived;
+        setup.more = more;
+        setup.sent = sent;
+        ASSERT_EQ(pm_open(&setup), PM_OK) << pm_error_text();
+        std::vector<std::byte> bytes(PM_CARD_MAX);
+        bytes.resize(pm_card(bytes.data()));
+        card = *pm::Card::read(bytes);
+        card.shmem.clear();
+    }
+    pm_peer *connect()
+    {
+        auto bytes = card.write();
+        return pm_connect(bytes.data(), bytes.size());
+    }
+    // The text must stay.
+    static int send(pm_peer *peer, const char *text) { return pm_send(peer, 1, "head", 4, text, std::strlen(text), peer); }
+    // Until so many have arrived, or it fails.
+    static bool progress(std::size_t count)
+    {
+        while (arrived_payloads.size() < count)
+            if (pm_progress() < 0)
+                return false;
+        return true;
+    }
+    // "best proved*, other untried": the names of networks with their states, and a star at the one that is used.
+    static std::string paths_of(const pm_peer *peer)
+    {
+        constexpr const char *states[] = {"untried", "proved", "suspected", "dead"};
+        std::string text;
+        for (const auto &path : peer->paths)
+            text += (text.empty() ? "" : ", ") + (path->network.empty() ? path->channel->name : path->network) + " " +
+                    states[static_cast<int>(path->state)] + (path.get() == peer->used ? "*" : "");
+        return text;
+    }
+    LoopNetwork &network(std::size_t i) { return (*networks_)[i]; }
+
+    pm::Card card;
+    std::unique_ptr<pm::test::LoopNetworks> networks_;
+    pm::test::TimeLimit limit_{60};
+};
+
+TEST_F(Paths, ADeviceThatTheCoreDoesNotKnowCarriesMessages)
+{
+    open({{"wire"}});
+    pm_peer *peer = connect();
+    ASSERT_NE(peer, nullptr) << pm_error_text();
+    EXPECT_EQ(pm_largest_header(), 1000u);
+    EXPECT_EQ(send(peer, "first"), PM_OK);
+    EXPECT_EQ(pm_send_now(peer, 1, "head", 4, "second", 6), 1);
+    ASSERT_TRUE(progress(2));
+    EXPECT_EQ(arrived_payloads, (std::vector<std::string>{"first", "second"}));
+    EXPECT_EQ(network(0).carried, 2u);
+    // What it does not have it is not asked for.
+    EXPECT_FALSE(pm_can_offer(peer));
+    EXPECT_FALSE(pm_on_host(peer));
+    EXPECT_FALSE(pm_has_ended(peer));
+    EXPECT_FALSE(pm_must_linger());
+    EXPECT_EQ(pm_shared_view(peer, 0, 1), nullptr);
+    pm_nudge(peer);
+    pm_close();
+    EXPECT_EQ(network(0).disconnected, network(0).connected);
+}
+
+TEST_F(Paths, ADeviceThatTheCoreDoesNotKnowIsSleptOnTogetherWithOthers)
+{
+    for (const char *devices : {"shmem", "udp"}) {
+        arrived_payloads.clear();
+        open({{"wire"}}, devices);
+        pm_peer *peer = connect();
+        ASSERT_NE(peer, nullptr) << pm_error_text();
+        while (!pm_wait_arm())
+            ASSERT_GE(pm_progress(), 0);
+        ASSERT_EQ(send(peer, "x"), PM_OK);
+        unsigned polled = network(0).polled, slept = network(0).slept;
+        pm_wait_sleep(0);  // returns: there is something to read
+        EXPECT_EQ(network(0).slept, slept + 1) << devices;
+        pm_wait_disarm();
+        EXPECT_FALSE(pm_wait_arm());
+        pm_wait_disarm();
+        ASSERT_TRUE(progress(1));
+        EXPECT_EQ(network(0).polled, polled + 1) << "after a sleep everybody is polled at once";
+        pm_close();
+        networks_.reset();
+    }
+}
+
+TEST_F(Paths, AreInTheOrderOfTheRule)
+{
+    open({{"low", 10}, {"high", 30}, {"middle", 20}});
+    EXPECT_EQ(paths_of(connect()), "high untried*, middle untried, low untried");
+    EXPECT_EQ(network(0).connected + network(2).connected, 0u) << "one at a time";
+}
+
+TEST_F(Paths, WithinAHostThereIsOne)
+{
+    open({{"wire"}});
+    std::vector<std::byte> bytes(PM_CARD_MAX);
+    pm_peer *self = pm_connect(bytes.data(), pm_card(bytes.data()));
+    ASSERT_NE(self, nullptr) << pm_error_text();
+    EXPECT_EQ(paths_of(self), "shmem proved*");
+}
+
+TEST_F(Paths, TheOneThatCarriedAMessageIsProved)
+{
+    open({{"high", 30}, {"low", 10}});
+    pm_peer *peer = connect();
+    network(0).answer = Status::again;
+    EXPECT_EQ(send(peer, "x"), PM_QUEUED);
+    EXPECT_EQ(pm_progress(), 0);
+    EXPECT_EQ(paths_of(peer), "high untried*, low untried");
+    network(0).answer = Status::ok;
+    ASSERT_TRUE(progress(1));
+    EXPECT_EQ(paths_of(peer), "high proved*, low untried");
+}
+
+TEST_F(Paths, OneThatRefusesThePeerIsDeadAndTheNextIsTaken)
+{
+    open({{"high", 30, true}, {"low", 10}});
+    pm_peer *peer = connect();
+    ASSERT_NE(peer, nullptr) << pm_error_text();
+    EXPECT_EQ(paths_of(peer), "high dead, low untried*");
+}
+
+TEST_F(Paths, OneThatLeadsNowhereIsDeadAndWhatWaitsGoesOverTheNext)
+{
+    open({{"high", 30}, {"middle", 20}, {"low", 10}});
+    pm_peer *peer = connect();
+    network(0).answer = network(1).answer = Status::unreachable;
+    EXPECT_EQ(send(peer, "first"), PM_QUEUED);
+    EXPECT_EQ(send(peer, "second"), PM_QUEUED);
+    ASSERT_TRUE(progress(2)) << pm_error_text();
+    EXPECT_EQ(arrived_payloads, (std::vector<std::string>{"first", "second"}));
+    EXPECT_EQ(sent_count, 2u);
+    EXPECT_EQ(paths_of(peer), "high dead, middle dead, low proved*");
+    EXPECT_EQ(network(0).disconnected, 1u);
+    EXPECT_EQ(network(1).disconnected, 1u);
+    EXPECT_EQ(network(2).disconnected, 0u);
+}
+
+TEST_F(Paths, WhenNoneIsLeftTheErrorNamesThem)
+{
+    open({{"high", 30}, {"low", 10, true}});
+    pm_peer *peer = connect();
+    network(0).answer = Status::unreachable;
+    EXPECT_EQ(send(peer, "x"), PM_QUEUED);
+    EXPECT_FALSE(progress(1));
+    for (const char *word : {"high does not lead there", "no device reaches", "low: loop: a card that is refused"})
+        EXPECT_NE(std::string(pm_error_text()).find(word), std::string::npos) << word << " is not in: " << pm_error_text();
+    EXPECT_EQ(paths_of(peer), "high dead*, low dead");
+    EXPECT_EQ(network(0).disconnected, 0u) << "what it had stays";
+}
+
+TEST_F(Paths, OneThatIsProvedIsNotLeft)
+{
+    open({{"high", 30}, {"low", 10}});
+    pm_peer *peer = connect();
+    EXPECT_EQ(send(peer, "first"), PM_OK);
+    network(0).answer = Status::unreachable;
+    EXPECT_EQ(send(peer, "second"), PM_FAILED);
+    EXPECT_NE(std::string(pm_error_text()).find("high does not lead there"), std::string::npos) << pm_error_text();
+    EXPECT_EQ(paths_of(peer), "high dead*, low untried") << "another would break the order";
+    EXPECT_EQ(network(1).connected, 0u);
+}
+
+TEST_F(Paths, ACardThatTellsMoreAddsThoseThatTheFirstDidNotTell)
+{
+    open({{"high", 30}, {"low", 10}});
+    pm::Card whole = card;
+    card.networks.pop_back();
+    pm_peer *peer = connect();
+    EXPECT_EQ(paths_of(peer), "high untried*");
+    card = whole;
+    EXPECT_EQ(connect(), peer);
+    network(0).answer = Status::unreachable;
+    EXPECT_EQ(send(peer, "x"), PM_QUEUED);
+    ASSERT_TRUE(progress(1)) << pm_error_text();
+    EXPECT_EQ(paths_of(peer), "high dead, low proved*");
+}
+
+TEST_F(Paths, WhatANetworkWasMeasuredWithBecomesThePath)
+{
+    open({{"high", 30}, {"low", 10}});
+    auto bytes = card.write();
+    std::uint64_t low = card.networks.back().network.id;
+    ASSERT_NE(pm_connect_over(low, bytes.data(), bytes.size()), nullptr) << pm_error_text();
+    pm_set_priority(low, 1000);
+    pm_peer *peer = connect();
+    EXPECT_EQ(paths_of(peer), "low untried*, high untried");
+    EXPECT_EQ(network(1).connected, 1u) << "not once more";
+    EXPECT_TRUE(pm::core->measured.empty());
+}
+
+// A device that hears nothing while the peer computes: the host is asked. There is no way to its address.
+class SilentHosts : public Paths {
+  protected:
+    void SetUp() override
+    {
+        if (std::string reason = pm::test::enter_private_network(); !reason.empty())
+            GTEST_SKIP() << reason;
+    }
+    const pm::Ip nowhere = pm::ip_from_v4({10, 1, 2, 3});
+};
+
+TEST_F(SilentHosts, ThePathIsSuspectedWhereNothingElseIsLeft)
+{
+    open({{"fabric", 30, false, Status::again, nowhere}});
+    pm_peer *peer = connect();
+    EXPECT_EQ(send(peer, "x"), PM_QUEUED);
+    EXPECT_EQ(paths_of(peer), "fabric untried*");
+    while (peer->used->state == PathState::untried)
+        ASSERT_GE(pm_progress(), 0) << pm_error_text();
+    EXPECT_EQ(paths_of(peer), "fabric suspected*");
+    network(0).answer = Status::ok;
+    ASSERT_TRUE(progress(1));
+    EXPECT_EQ(paths_of(peer), "fabric proved*");
+}
+
+TEST_F(SilentHosts, ThePathIsLeftWhereThereIsAnother)
+{
+    open({{"fabric", 30, false, Status::again, nowhere}, {"low", 10}});
+    pm_peer *peer = connect();
+    EXPECT_EQ(send(peer, "x"), PM_QUEUED);
+    ASSERT_TRUE(progress(1)) << pm_error_text();
+    EXPECT_EQ(paths_of(peer), "fabric dead, low proved*");
+}
+
+}  // namespace
