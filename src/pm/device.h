@@ -4,6 +4,8 @@
 //   card is small (max_card_size) and is carried by whatever start-up the job has.
 // - connect() answers with a peer, or says why the owner of the card cannot be reached. Reach is proved, here or, where that
 //   takes time, before the first message leaves: until then try_send() answers again, and unreachable when the proof fails.
+// - introduce() says whose messages those of a card's owner are: their envelopes name this source from then on, whether or not it is
+//   connected to over this device, and however the device was told before. Without it, or with null, they have none.
 // - try_send() accepts as much of a message as it can and advances `progress->sent`:
 //     ok     the whole message is accepted; header and payload may be reused at once.
 //     again  something is left; call again later with the same message and progress, and send nothing else to that peer
@@ -57,7 +59,7 @@ struct SendProgress {
 template <class D>
 concept Device = requires(D device, const D const_device, typename D::Peer *peer, const Message &message,
                           SendProgress *progress, void *card, const void *const_card, std::size_t size,
-                          std::chrono::nanoseconds limit)
+                          std::chrono::nanoseconds limit, pm_peer *source)
 {
     { const_device.name() } -> std::convertible_to<const char *>;
     { const_device.capabilities() } -> std::same_as<Capabilities>;
@@ -65,6 +67,7 @@ concept Device = requires(D device, const D const_device, typename D::Peer *peer
     { device.connect(const_card, size) } -> std::same_as<Result<typename D::Peer *>>;
     { device.disconnect(peer) };
     { peer->error } -> std::same_as<Error &>;
+    { device.introduce(const_card, size, source) };
     { device.try_send(peer, message, progress) } -> std::same_as<Status>;
     { D::whole_limit } -> std::convertible_to<std::size_t>;
     { device.try_send_whole(peer, message) } -> std::same_as<bool>;

@@ -5,7 +5,11 @@
 #include <cstdint>
 #include <cstring>
 
+#include "pm/envelope.h"
+
 namespace pm {
+
+using Envelope = pm_envelope;
 
 // Produces bytes [offset, offset + size) of a payload that is not contiguous in memory.
 using PackFunction = void (*)(void *context, std::size_t offset, void *destination, std::size_t size);
@@ -50,22 +54,23 @@ class Offer {
     virtual void take(void *place, void *cookie) = 0;
 };
 
-// Where a device delivers. The views point into the device's own memory and are gone when the call returns.
+// Where a device delivers. The views point into the device's own memory and are gone when the call returns. A cookie comes back
+// with the tag of its message.
 struct Sink {
     // A message begins. `piece` is the start of its payload; when `piece_size < total`, the rest follows in order by more()
-    // with the value returned here.
-    void *(*arrived)(std::uint8_t tag, void *header, void *piece, std::size_t piece_size, std::size_t total) = nullptr;
-    void (*more)(void *cookie, void *piece, std::size_t piece_size) = nullptr;
+    // with the cookie returned here. Null: the rest is not wanted, and the device may leave it out.
+    void *(*arrived)(const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total) = nullptr;
+    void (*more)(int tag, void *cookie, void *piece, std::size_t piece_size) = nullptr;
     // Asked once, after an arrived() with more to come: where the whole payload belongs, or null. After an answer other than
     // null more() is not called: the device puts every byte but those of the first piece at its place, in whatever order,
     // and says when all are there. Devices need not ask, and may be given null for both.
-    void *(*place)(void *cookie) = nullptr;
-    void (*placed)(void *cookie) = nullptr;
-    // A message that was offered begins, in its place among the others. `offer` is an Offer: its payload is taken by
-    // take(), once, which ends in placed().
-    void (*offered)(std::uint8_t tag, void *header, void *offer, std::size_t total) = nullptr;
+    void *(*place)(int tag, void *cookie) = nullptr;
+    void (*placed)(int tag, void *cookie) = nullptr;
+    // A message that was offered begins, in its place among the others. `offer` is an Offer: its payload is taken by take(), once,
+    // which ends in placed(). False: it is not wanted, and its sender is told that it has been taken.
+    bool (*offered)(const Envelope &envelope, void *offer, std::size_t total) = nullptr;
     // At its sender: it has been taken, the payload may be reused.
-    void (*taken)(void *cookie) = nullptr;
+    void (*taken)(int tag, void *cookie) = nullptr;
 };
 
 }  // namespace pm

@@ -141,6 +141,22 @@ Result<Shmem::Peer *> Shmem::connect(const void *card, std::size_t size)
     return peer;
 }
 
+void Shmem::introduce(const void *card, std::size_t size, pm_peer *source)
+{
+    Card other;
+    if (size != sizeof other)
+        return;
+    std::memcpy(&other, card, sizeof other);
+    std::uint64_t sender = other.token + other.region;
+    if (source != nullptr)
+        sources_[sender] = source;
+    else
+        sources_.erase(sender);
+    for (auto &incoming : incoming_)
+        if (incoming != nullptr && incoming->sender == sender)
+            incoming->source = source;
+}
+
 // The file that the card's owner is in: ours, or that of another job.
 Result<std::shared_ptr<HostFile>> Shmem::host_of(const Card &card)
 {
@@ -315,10 +331,12 @@ unsigned Shmem::drain(Incoming *incoming)
         if (view.kind == CellKind::more) {
             std::size_t piece = std::min(view.piece_size, incoming->left);
             incoming->left -= piece;
-            sink_.more(incoming->cookie, view.piece, piece);
+            sink_.more(incoming->tag, incoming->cookie, view.piece, piece);
         } else {
             std::size_t piece = std::min(view.piece_size, view.total);
-            incoming->cookie = sink_.arrived(view.tag, view.header, view.piece, piece, view.total);
+            Envelope envelope{incoming->source, view.header, view.header_size, view.tag};
+            incoming->tag = view.tag;
+            incoming->cookie = sink_.arrived(envelope, view.piece, piece, view.total);
             incoming->left = view.total - piece;
         }
         incoming->consumer.pop(view.kind);
@@ -366,6 +384,9 @@ Shmem::Incoming *Shmem::incoming_of(std::uint32_t slot)
     incoming->consumer = Consumer<std::atomic>(memory, mapping.value().data() + ring_room);
     incoming->mapping = std::move(mapping.value());
     const auto &control = incoming->consumer.control();
+    incoming->sender = control.producer_probe_value;
+    if (auto known = sources_.find(incoming->sender); known != sources_.end())
+        incoming->source = known->second;
     incoming->consumer.report_pull_works(
         pull_works(control.producer_process, control.producer_probe_address, control.producer_probe_value));
     if (slot >= incoming_.size())

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "base/cpus.h"
@@ -64,6 +65,7 @@ class Shmem {
     std::size_t write_card(void *card) const;
     Result<Peer *> connect(const void *card, std::size_t size);
     void disconnect(Peer *peer) { delete peer; }
+    void introduce(const void *card, std::size_t size, pm_peer *source);
 
     Status try_send(Peer *peer, const Message &message, SendProgress *progress)
     {
@@ -162,6 +164,9 @@ class Shmem {
         std::uint32_t slot = 0;
         Mapping mapping;
         Consumer<std::atomic> consumer;
+        std::uint64_t sender = 0;  // the token of its region
+        pm_peer *source = nullptr;
+        int tag = 0;
         void *cookie = nullptr;  // of the message whose parts are arriving
         std::size_t left = 0;    // of its payload
     };
@@ -196,6 +201,7 @@ class Shmem {
     Mapping header_mapping_;
     SegmentHeader *header_ = nullptr;
     std::vector<std::unique_ptr<Incoming>> incoming_;
+    std::unordered_map<std::uint64_t, pm_peer *> sources_;  // by the tokens of their regions
     Incoming *recent_ = nullptr;  // whom we heard last: looked at first
     std::uint32_t recent_turns_ = 0;
 };

@@ -261,10 +261,37 @@ TYPED_TEST_P(Delivery, PullsFromThePeersMemoryWhereItCan)
     });
 }
 
+// Every inbox looks at the sources of all messages; here they change. The receiver never connects to the sender.
+TYPED_TEST_P(Delivery, NamesASenderOnceItIsIntroduced)
+{
+    this->run(2, [](auto &self) {
+        const Stream part{{8, 8}, {0, 1000}, {64, 300'000}};
+        Stream all;
+        for (unsigned round = 0; round < 3; ++round)
+            all.insert(all.end(), part.begin(), part.end());
+        if (self.number == 1) {
+            self.inbox.expect(0, all);
+            for (unsigned round = 0; round < 3; ++round) {
+                self.introduce(0, round == 1);
+                self.board.signals[0].add();
+                self.poll_until([&] { return self.inbox.received(0) == (round + 1) * part.size(); });
+            }
+            return self.complete({});
+        }
+        auto out = self.outbox(1, all);
+        for (unsigned round = 0; round < 3; ++round) {
+            self.poll_until([&] { return self.board.signals[0].value() > round; });
+            while (out.sent() < (round + 1) * part.size())
+                self.work({&out});
+        }
+        self.complete({&out});
+    });
+}
+
 REGISTER_TYPED_TEST_SUITE_P(Delivery, SaysItsNameAndFitsItsCard, DeliversPayloadsOfAllSizes, DeliversHeadersOfAllSizes,
                             DeliversPackedPayloads, SurvivesAFloodInBothDirections,
                             KeepsTheOrderOfEverySenderWhenManySendToOne, EverybodyTalksToEverybody, TalksToItself,
                             ASinkMaySend, ConnectsAgainAfterDisconnecting, HoldsASenderBackWhenTheReceiverDoesNotPoll,
-                            PullsFromThePeersMemoryWhereItCan);
+                            PullsFromThePeersMemoryWhereItCan, NamesASenderOnceItIsIntroduced);
 
 }  // namespace pm::conform

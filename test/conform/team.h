@@ -60,6 +60,8 @@ class Member {
         board.card_sizes[number] = device_->write_card(board.cards[number]);
         board.process[number] = getpid();
         meet();
+        for (unsigned other = 0; other < count; ++other)
+            introduce(other, true);
     }
 
     ~Member()
@@ -69,6 +71,13 @@ class Member {
     }
 
     Device &device() { return *device_; }
+
+    // What the other sends from now on says that it comes from it; or else has no source.
+    void introduce(unsigned other, bool known)
+    {
+        inbox.be_stranger(other, !known);
+        device_->introduce(board.cards[other], board.card_sizes[other], inbox.source_of(other));
+    }
 
     Peer *connect(unsigned other)
     {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -15,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <ranges>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,6 +58,13 @@ class Inbox {
 
     static Sink sink() { return {arrived, more}; }
 
+    // What the device is told by introduce(), unless the sender is a stranger: just an address.
+    pm_peer *source_of(unsigned sender)
+    {
+        return strangers_.contains(sender) ? nullptr : reinterpret_cast<pm_peer *>(&sources_[sender]);
+    }
+    void be_stranger(unsigned sender, bool stranger) { stranger ? (void)strangers_.insert(sender) : (void)strangers_.erase(sender); }
+
     void expect(unsigned sender, Stream stream) { senders_[sender].stream = std::move(stream); }
     // Called when a message is complete.
     void when_complete(std::function<void(unsigned sender, std::size_t number)> call) { when_complete_ = std::move(call); }
@@ -76,8 +85,9 @@ class Inbox {
         std::size_t bytes = 0;  // of the message that is arriving
     };
 
-    static void *arrived(std::uint8_t tag, void *header, void *piece, std::size_t piece_size, std::size_t total)
+    static void *arrived(const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
     {
+        auto tag = static_cast<unsigned>(envelope.tag);
         auto found = current_->senders_.find(tag);
         if (found == current_->senders_.end())
             fail("a message of process " + std::to_string(tag) + ", which sends us none");
@@ -91,7 +101,12 @@ class Inbox {
         const Shape &shape = sender.stream[sender.begun];
         if (total != shape.payload_size)
             fail(what + " has " + std::to_string(total) + " bytes instead of " + std::to_string(shape.payload_size));
-        check(header_key(tag, current_->owner_, sender.begun), 0, header, shape.header_size, "the header of " + what);
+        if (envelope.header_size != shape.header_size)
+            fail("the header of " + what + " has " + std::to_string(envelope.header_size) + " bytes instead of " +
+                 std::to_string(shape.header_size));
+        if (envelope.source != current_->source_of(tag))
+            fail(what + (envelope.source == nullptr ? " has no source" : " has a wrong source"));
+        check(header_key(tag, current_->owner_, sender.begun), 0, envelope.header, shape.header_size, "the header of " + what);
         ++sender.begun;
         sender.bytes = 0;
         if (piece_size > total)
@@ -100,9 +115,11 @@ class Inbox {
         return &sender;
     }
 
-    static void more(void *cookie, void *piece, std::size_t piece_size)
+    static void more(int tag, void *cookie, void *piece, std::size_t piece_size)
     {
         Sender &sender = *static_cast<Sender *>(cookie);
+        if (static_cast<unsigned>(tag) != sender.number)
+            fail("a piece of a message of process " + std::to_string(sender.number) + " has the tag of another");
         if (sender.begun == sender.complete)
             fail("a piece of a message of process " + std::to_string(sender.number) + " that has ended");
         take(sender, piece, piece_size);
@@ -135,6 +152,8 @@ class Inbox {
 
     unsigned owner_;
     std::map<unsigned, Sender> senders_;
+    std::array<std::byte, 256> sources_{};
+    std::set<unsigned> strangers_;
     std::function<void(unsigned, std::size_t)> when_complete_;
 };
 

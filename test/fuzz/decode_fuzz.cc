@@ -31,16 +31,17 @@ void touch(const void *bytes, std::size_t size)
         sum = sum + static_cast<const std::uint8_t *>(bytes)[size - 1];
 }
 
-void *arrived(std::uint8_t, void *, void *piece, std::size_t piece_size, std::size_t total)
+void *arrived(const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
 {
     require(arriving.received == arriving.total, "a message begins in the middle of another");
     require(piece_size <= total, "a piece is longer than its message");
+    touch(envelope.header, envelope.header_size);
     touch(piece, piece_size);
     arriving = {total, piece_size, {}};
     return &arriving;
 }
 
-void more(void *cookie, void *piece, std::size_t piece_size)
+void more(int, void *cookie, void *piece, std::size_t piece_size)
 {
     require(cookie == &arriving && arriving.place.empty(), "a piece that nobody waits for");
     require(piece_size > 0 && piece_size <= arriving.total - arriving.received, "a message becomes too long");
@@ -48,7 +49,7 @@ void more(void *cookie, void *piece, std::size_t piece_size)
     arriving.received += piece_size;
 }
 
-void *place(void *)
+void *place(int, void *)
 {
     if (arriving.total > largest_place || arriving.total % 2 == 0)
         return nullptr;
@@ -56,7 +57,7 @@ void *place(void *)
     return arriving.place.data();
 }
 
-void placed(void *)
+void placed(int, void *)
 {
     touch(arriving.place.data(), arriving.place.size());
     arriving = {};

@@ -180,13 +180,13 @@ class Process {
         std::size_t cost = 0;
     };
 
-    static void *arrived(std::uint8_t tag, void *header, void *piece, std::size_t piece_size, std::size_t total)
+    static void *arrived(const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
     {
-        return running_->inbox_.arrived(tag, header, piece, piece_size, total);
+        return running_->inbox_.arrived(envelope, piece, piece_size, total);
     }
-    static void more(void *cookie, void *piece, std::size_t piece_size) { running_->inbox_.more(cookie, piece, piece_size); }
-    static void *place(void *cookie) { return running_->inbox_.place(cookie); }
-    static void placed(void *cookie) { running_->inbox_.placed(cookie); }
+    static void more(int, void *cookie, void *piece, std::size_t piece_size) { running_->inbox_.more(cookie, piece, piece_size); }
+    static void *place(int, void *cookie) { return running_->inbox_.place(cookie); }
+    static void placed(int, void *cookie) { running_->inbox_.placed(cookie); }
 
     // Within the callback that completes a message.
     void on_message(unsigned sender)

@@ -87,8 +87,9 @@ class Inbox {
 
     // ---- the callbacks of a Sink ----
 
-    void *arrived(std::uint8_t tag, const void *header, const void *piece, std::size_t piece_size, std::size_t total)
+    void *arrived(const Envelope &envelope, const void *piece, std::size_t piece_size, std::size_t total)
     {
+        auto tag = static_cast<unsigned>(envelope.tag);
         auto found = senders_.find(tag);
         if (found == senders_.end()) {
             trouble_("process " + std::to_string(owner_) + " gets a message of process " + std::to_string(tag) +
@@ -106,9 +107,12 @@ class Inbox {
             return trouble_(what + " has " + std::to_string(total) + " bytes, not " + std::to_string(shape.payload_size)), nullptr;
         if (piece_size > total)
             return trouble_(what + " begins with a piece longer than itself"), nullptr;
-        if (shape.header_size != 0 && reinterpret_cast<std::uintptr_t>(header) % alignof(std::uint64_t) != 0)
+        if (envelope.header_size != shape.header_size)
+            return trouble_("the header of " + what + " has " + std::to_string(envelope.header_size) + " bytes, not " +
+                            std::to_string(shape.header_size)), nullptr;
+        if (shape.header_size != 0 && reinterpret_cast<std::uintptr_t>(envelope.header) % alignof(std::uint64_t) != 0)
             trouble_("the header of " + what + " is not aligned");
-        check(header_key(tag, owner_, sender.begun), 0, header, shape.header_size, "the header of " + what);
+        check(header_key(tag, owner_, sender.begun), 0, envelope.header, shape.header_size, "the header of " + what);
         ++sender.begun;
         sender.bytes = 0;
         take(sender, piece, piece_size);

@@ -62,6 +62,8 @@ class LoopDevice {
         network_->disconnected++;
         delete peer;
     }
+    // Whoever sends here is ourselves.
+    void introduce(const void *, std::size_t, pm_peer *source) { source_ = source; }
 
     Status try_send(Peer *peer, const Message &message, SendProgress *progress)
     {
@@ -97,7 +99,8 @@ class LoopDevice {
             Sent sent = std::move(queue_.front());
             queue_.pop_front();
             network_->carried++;
-            sink_.arrived(sent.tag, sent.header.data(), sent.payload.data(), sent.payload.size(), sent.payload.size());
+            sink_.arrived({source_, sent.header.data(), sent.header.size(), sent.tag}, sent.payload.data(), sent.payload.size(),
+                          sent.payload.size());
         }
         return done;
     }
@@ -124,6 +127,7 @@ class LoopDevice {
     };
     LoopNetwork *network_;
     Sink sink_;
+    pm_peer *source_ = nullptr;
     File wake_;
     std::deque<Sent> queue_;
 };

@@ -32,29 +32,28 @@ struct WirePacket {
 // Takes whatever the protocol delivers. A Sink has no context: the one of the endpoint that is called must be current.
 struct Delivered {
     struct One {
-        std::uint8_t tag;
+        int tag;
         std::vector<std::byte> header_and_piece;
         std::size_t piece_size, total;
     };
     std::vector<One> messages;
     std::size_t bytes = 0;  // of payloads
-    std::size_t header_size = 0;
 
     static Sink sink() { return {arrived, more}; }
     static inline Delivered *current = nullptr;
 
-    static void *arrived(std::uint8_t tag, void *header, void *piece, std::size_t piece_size, std::size_t total)
+    static void *arrived(const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
     {
-        One one{tag, {}, piece_size, total};
-        auto header_bytes = static_cast<std::byte *>(header);
-        one.header_and_piece.assign(header_bytes, header_bytes + current->header_size);
+        One one{envelope.tag, {}, piece_size, total};
+        auto header_bytes = static_cast<std::byte *>(envelope.header);
+        one.header_and_piece.assign(header_bytes, header_bytes + envelope.header_size);
         auto piece_bytes = static_cast<std::byte *>(piece);
         one.header_and_piece.insert(one.header_and_piece.end(), piece_bytes, piece_bytes + piece_size);
         current->messages.push_back(std::move(one));
         current->bytes += piece_size;
         return current;
     }
-    static void more(void *, void *piece, std::size_t piece_size)
+    static void more(int, void *, void *piece, std::size_t piece_size)
     {
         auto piece_bytes = static_cast<std::byte *>(piece);
         auto &last = current->messages.back().header_and_piece;

@@ -1,5 +1,6 @@
 // The core as MPICH's C code sees it, in one process that sends to itself.
 #include "netmod/core/core.h"
+#include "netmod/core/handlers.h"
 #include "netmod/core/shared.h"
 #include "netmod/core/setup.h"
 
@@ -36,10 +37,13 @@ struct Header {
 
 struct Received {
     int tag;
+    pm_peer *source;
     Header header;
     std::vector<std::byte> payload;
     bool complete() const { return payload.size() == header.payload_size; }
 };
+
+constexpr int tags = 200;  // from 0 on; the others are nobody's
 
 std::vector<std::unique_ptr<Received>> received;
 std::vector<void *> sent_cookies;
@@ -54,16 +58,18 @@ int send(std::uint32_t number, std::vector<std::byte> &&payload, void *cookie = 
 int send(std::uint32_t number, const std::vector<std::byte> &payload, void *cookie = nullptr, std::uint32_t reply = 0)
 {
     Header header{number, reply, payload.size()};
-    int status = pm_send(self, static_cast<int>(number % 200), &header, sizeof header, payload.data(), payload.size(), cookie);
+    int status = pm_send(self, static_cast<int>(number) % tags, &header, sizeof header, payload.data(), payload.size(), cookie);
     std::memset(&header, 0xee, sizeof header);  // ours again, whatever the answer
     return status;
 }
 
-void *arrived(int tag, void *header, void *piece, size_t piece_size, size_t total)
+void *arrived(const pm_envelope *envelope, void *piece, size_t piece_size, size_t total)
 {
     auto message = std::make_unique<Received>();
-    message->tag = tag;
-    std::memcpy(&message->header, header, sizeof message->header);
+    message->tag = envelope->tag;
+    message->source = envelope->source;
+    EXPECT_EQ(envelope->header_size, sizeof message->header);
+    std::memcpy(&message->header, envelope->header, sizeof message->header);
     auto bytes = static_cast<std::byte *>(piece);
     message->payload.assign(bytes, bytes + piece_size);
     EXPECT_EQ(total, message->header.payload_size);
@@ -93,10 +99,20 @@ pm_setup default_setup()
 {
     pm_setup setup = pm::test::plain_setup();
     setup.udp_interfaces = "lo";
-    setup.arrived = arrived;
-    setup.more = more;
-    setup.sent = sent;
     return setup;
+}
+
+void register_tags(int for_strangers)
+{
+    pm_handler handler{};
+    handler.name = "test";
+    handler.smallest_header = sizeof(Header);
+    handler.for_strangers = for_strangers;
+    handler.arrived = arrived;
+    handler.more = more;
+    handler.sent = sent;
+    for (int tag = 0; tag < tags; ++tag)
+        ASSERT_EQ(pm_handle(tag, &handler), PM_OK) << pm_error_text();
 }
 
 class Core : public testing::Test {
@@ -115,10 +131,11 @@ class Core : public testing::Test {
         self = nullptr;
     }
 
-    void open(const pm_setup &setup = default_setup())
+    void open(const pm_setup &setup = default_setup(), int for_strangers = 1)
     {
         ASSERT_EQ(pm_open(&setup), PM_OK) << pm_error_text();
         open_ = true;
+        register_tags(for_strangers);
         char card[PM_CARD_MAX];
         self = pm_connect(card, pm_card(card));
         ASSERT_NE(self, nullptr) << pm_error_text();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "netmod/core/handlers.h"
 #include "netmod/core/setup.h"
 #include "netmod/core/shared.h"
 #include "netmod/core/state.h"
@@ -25,12 +26,11 @@ using pm::test::LoopNetwork;
 std::vector<std::string> arrived_payloads;
 unsigned sent_count;
 
-void *arrived(int, void *, void *piece, size_t piece_size, size_t)
+void *arrived(const pm_envelope *, void *piece, size_t piece_size, size_t)
 {
     arrived_payloads.emplace_back(static_cast<char *>(piece), piece_size);
     return nullptr;
 }
-void more(void *, void *, size_t) {}
 void sent(void *)
 {
     sent_count++;
@@ -55,10 +55,13 @@ class Paths : public testing::Test {
         networks_ = std::make_unique<pm::test::LoopNetworks>(std::move(networks));
         pm_setup setup = pm::test::plain_setup();
         setup.devices = devices;
-        setup.arrived = arrived;
-        setup.more = more;
-        setup.sent = sent;
         ASSERT_EQ(pm_open(&setup), PM_OK) << pm_error_text();
+        pm_handler handler{};
+        handler.name = "test";
+        handler.smallest_header = 4;
+        handler.arrived = arrived;
+        handler.sent = sent;
+        ASSERT_EQ(pm_handle(1, &handler), PM_OK) << pm_error_text();
         std::vector<std::byte> bytes(PM_CARD_MAX);
         bytes.resize(pm_card(bytes.data()));
         card = *pm::Card::read(bytes);

@@ -29,7 +29,7 @@ struct Arrived {
 };
 Arrived arrived;
 
-void *on_arrived(std::uint8_t, void *, void *piece, std::size_t size, std::size_t total)
+void *on_arrived(const Envelope &, void *piece, std::size_t size, std::size_t total)
 {
     auto bytes = static_cast<std::byte *>(piece);
     arrived.payload.assign(bytes, bytes + size);
@@ -39,7 +39,7 @@ void *on_arrived(std::uint8_t, void *, void *piece, std::size_t size, std::size_
     return &arrived;
 }
 
-void on_more(void *, void *piece, std::size_t size)
+void on_more(int, void *, void *piece, std::size_t size)
 {
     auto bytes = static_cast<std::byte *>(piece);
     arrived.payload.insert(arrived.payload.end(), bytes, bytes + size);

@@ -53,30 +53,35 @@ class UdpIncoming : public testing::Test {
         return text.substr(0, text.find_last_of('1') + 1);
     }
 
-    static void *arrived(std::uint8_t tag, void *header, void *piece, std::size_t piece_size, std::size_t total)
+    static void *arrived(const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
     {
-        EXPECT_EQ(tag, 3);
-        EXPECT_TRUE(current_->header_size_ == 0 || reinterpret_cast<std::uintptr_t>(header) % alignof(std::uint64_t) == 0);
-        EXPECT_EQ(test::first_difference(2, 0, header, current_->header_size_), test::no_difference);
+        EXPECT_EQ(envelope.tag, 3);
+        EXPECT_EQ(envelope.source, current_->source_);
+        EXPECT_EQ(envelope.header_size, current_->header_size_);
+        EXPECT_TRUE(current_->header_size_ == 0 || reinterpret_cast<std::uintptr_t>(envelope.header) % alignof(std::uint64_t) == 0);
+        EXPECT_EQ(test::first_difference(2, 0, envelope.header, current_->header_size_), test::no_difference);
         EXPECT_EQ(test::first_difference(1, 0, piece, piece_size), test::no_difference);
         current_->log_ += "arrived " + std::to_string(piece_size) + "/" + std::to_string(total) + "; ";
         current_->received_ = piece_size;
         return current_;
     }
-    static void more(void *cookie, void *piece, std::size_t piece_size)
+    static void more(int tag, void *cookie, void *piece, std::size_t piece_size)
     {
+        EXPECT_EQ(tag, 3);
         EXPECT_EQ(cookie, current_);
         EXPECT_EQ(test::first_difference(1, current_->received_, piece, piece_size), test::no_difference);
         current_->received_ += piece_size;
         current_->log_ += "more " + std::to_string(piece_size) + "; ";
     }
-    static void *place(void *cookie)
+    static void *place(int tag, void *cookie)
     {
+        EXPECT_EQ(tag, 3);
         EXPECT_EQ(cookie, current_);
         return current_->place_.get();
     }
-    static void placed(void *)
+    static void placed(int tag, void *)
     {
+        EXPECT_EQ(tag, 3);
         EXPECT_EQ(test::first_difference(1, current_->received_, current_->place_.get() + current_->received_,
                                          current_->place_size_ - current_->received_),
                   test::no_difference);
@@ -96,7 +101,8 @@ class UdpIncoming : public testing::Test {
 
     ProtocolSettings settings_;
     Sink sink_{arrived, more};
-    Incoming incoming_{settings_, sink_, first};
+    pm_peer *source_ = reinterpret_cast<pm_peer *>(&settings_);  // just an address
+    Incoming incoming_{settings_, sink_, first, source_};
     Time now_ = 1s;
     std::size_t misalignment_ = 0;
     std::size_t header_size_ = 0;

@@ -11,6 +11,7 @@
 #include "composite_coll_life.h"
 #include "base/tuning.h"
 #include "composite_exchange.h"
+#include "composite_handlers.h"
 #include "netmod/core/shared.h"
 
 /* All ranks are of this job and on this host: then all of them answer the same here, and to pm_crowded(). */
@@ -127,8 +128,7 @@ static kept_t *keep_copy(const void *data, size_t size)
 
 void MPIDI_COMPOSITE_coll_init(void)
 {
-    exchange_handler = MPIDIG_am_reg_cb_dynamic(NULL, exchange_arrived);
-    MPIR_Assert(exchange_handler >= 0);
+    exchange_handler = MPIDI_COMPOSITE_register("exchange", exchange_arrived, offsetof(exchange_message_t, bytes), true);
 }
 
 void MPIDI_COMPOSITE_coll_comm_free(MPIR_Comm * comm)

@@ -36,15 +36,10 @@ MPL_STATIC_INLINE_PREFIX pm_peer *MPIDI_COMPOSITE_peer(MPIR_Comm * comm, int ran
 /* composite_upcalls.c */
 int MPIDI_COMPOSITE_lost(void);
 void MPIDI_COMPOSITE_pack(void *request, size_t offset, void *destination, size_t size);
-void *MPIDI_COMPOSITE_arrived(int tag, void *header, void *piece, size_t piece_size, size_t total);
-void MPIDI_COMPOSITE_more(void *request, void *piece, size_t piece_size);
-void *MPIDI_COMPOSITE_place(void *request);
-void MPIDI_COMPOSITE_placed(void *request);
-void MPIDI_COMPOSITE_sent(void *request);
 int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq);
 int MPIDI_COMPOSITE_pulled(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req);
 /* composite_spawn.c */
-int MPIDI_COMPOSITE_dynamic_arrived(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req);
+void MPIDI_COMPOSITE_dynamic_init(void);
 void MPIDI_COMPOSITE_dynamic_finalize(void);
 int MPIDI_COMPOSITE_spawn_failed(int root, MPIR_Comm * comm, const char *port, int processes, int errcodes[]);
 /* composite_alone.c */

@@ -3,11 +3,11 @@
 #include "composite_impl.h"
 #include "composite_coll_life.h"
 #include "composite_measure.h"
-#include "composite_offer.h"
+#include "composite_handlers.h"
 #include "composite_report.h"
 #include "base/two_mpis.h"
 #include "coll/mcast/mcast.h"
-#include "coll/messages.h"
+#include "coll/progress.h"
 #include "netmod/core/setup.h"
 #include <pthread.h>
 #include <unistd.h>
@@ -89,12 +89,6 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     setup.ranks_on_host = MPIR_Process.local_size;
     setup.process = MPIR_Process.local_rank;
     setup.host = host;
-    setup.arrived = MPIDI_COMPOSITE_arrived;
-    setup.more = MPIDI_COMPOSITE_more;
-    setup.place = MPIDI_COMPOSITE_place;
-    setup.placed = MPIDI_COMPOSITE_placed;
-    setup.offered = MPIDI_COMPOSITE_offered;
-    setup.sent = MPIDI_COMPOSITE_sent;
     setup.idle = pm_coll_attend;
     setup.has_news = pm_mcast_has_news;
     MPIDI_COMPOSITE_report_init();
@@ -112,13 +106,11 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
 
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
     MPIDIG_am_rndv_reg_cb(MPIDI_COMPOSITE_RNDV_PULL, MPIDI_COMPOSITE_pull_matched);
-    MPIDI_COMPOSITE_global.handler_pulled = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_pulled);
-    MPIDI_COMPOSITE_global.handler_dynamic = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_dynamic_arrived);
+    MPIDI_COMPOSITE_register_own();
+    MPIDI_COMPOSITE_dynamic_init();
     MPIDI_COMPOSITE_coll_init();
-    MPIDI_COMPOSITE_global.handler_ping = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_ping_arrived);
-    MPIDI_COMPOSITE_global.handler_report = MPIDIG_am_reg_cb_dynamic(NULL, MPIDI_COMPOSITE_report_arrived);
-    MPIR_Assert(MPIDI_COMPOSITE_global.handler_pulled >= 0 && MPIDI_COMPOSITE_global.handler_dynamic >= 0 &&
-                MPIDI_COMPOSITE_global.handler_ping >= 0 && MPIDI_COMPOSITE_global.handler_report >= 0);
+    MPIDI_COMPOSITE_measure_init();
+    MPIDI_COMPOSITE_routes_init();
 
   fn_fail:
     return mpi_errno;

@@ -1,6 +1,7 @@
 /* Which network is the quickest: two ranks of each send a few messages to and fro, and all learn the outcome. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
+#include "composite_handlers.h"
 #include "composite_measure.h"
 #include "netmod/core/setup.h"
 
@@ -26,13 +27,19 @@ static ping_t *last_of(uint64_t network)
     return &last[i];
 }
 
-int MPIDI_COMPOSITE_ping_arrived(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req)
+static int ping_arrived(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req)
 {
     ping_t ping;
 
     memcpy(&ping, am_hdr, sizeof ping);
     *last_of(ping.network) = ping;
     return MPI_SUCCESS;
+}
+
+/* Nobody is connected yet. */
+void MPIDI_COMPOSITE_measure_init(void)
+{
+    MPIDI_COMPOSITE_global.handler_ping = MPIDI_COMPOSITE_register("ping", ping_arrived, sizeof(ping_t), true);
 }
 
 static bool out_of_time(MPL_time_t start)

@@ -5,6 +5,6 @@
 
 /* composite_measure.c: all ranks of a job, with all cards, before peers are connected. */
 int MPIDI_COMPOSITE_measure(const void *const *cards, const size_t * sizes);
-int MPIDI_COMPOSITE_ping_arrived(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req);
+void MPIDI_COMPOSITE_measure_init(void);
 
 #endif

@@ -4,7 +4,7 @@
 #include "composite_impl.h"
 #include "coll/barrier/barrier.h"
 #include "coll/mcast/mcast.h"
-#include "coll/messages.h"
+#include "coll/progress.h"
 #include "coll/window/window.h"
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_progress(int vci, int blocking)

@@ -4,7 +4,7 @@
 #include "composite_report.h"
 #include "netmod/core/setup.h"
 
-enum { MESSAGES_SENT, BYTES_SENT, MESSAGES_RECEIVED, BYTES_RECEIVED, KINDS };
+enum { MESSAGES_SENT, BYTES_SENT, MESSAGES_RECEIVED, BYTES_RECEIVED, MESSAGES_DROPPED, KINDS };
 
 /* `place` is the number of the variable: its device, then its kind. */
 static void read_counter(void *place, void *object, int count, void *value)
@@ -15,7 +15,7 @@ static void read_counter(void *place, void *object, int count, void *value)
 
     if ((int) (number / KINDS) < pm_get_traffic(traffic)) {
         const pm_traffic *of = &traffic[number / KINDS];
-        uint64_t all[KINDS] = { of->messages_sent, of->bytes_sent, of->messages_received, of->bytes_received };
+        uint64_t all[KINDS] = { of->messages_sent, of->bytes_sent, of->messages_received, of->bytes_received, of->messages_dropped };
         counter = all[number % KINDS];
     }
     *(unsigned long long *) value = counter;
@@ -23,9 +23,10 @@ static void read_counter(void *place, void *object, int count, void *value)
 
 void MPIDI_COMPOSITE_register_pvars(void)
 {
-    static const char *kinds[KINDS] = { "messages_sent", "bytes_sent", "messages_received", "bytes_received" };
+    static const char *kinds[KINDS] = { "messages_sent", "bytes_sent", "messages_received", "bytes_received", "messages_dropped" };
     static const char *words[KINDS] = { "Messages this process sent over", "Bytes of payload this process sent over",
-        "Messages this process received over", "Bytes of payload this process received over"
+        "Messages this process received over", "Bytes of payload this process received over",
+        "Messages with an unknown tag, a short header or an unknown sender that this process dropped from"
     };
     static char names[PM_DEVICES_MAX * KINDS][64];      /* MPICH keeps the pointers */
     static bool registered = false;
@@ -37,7 +38,7 @@ void MPIDI_COMPOSITE_register_pvars(void)
     registered = true;
     for (int device = 0; device < devices; device++) {
         for (int kind = 0; kind < KINDS; kind++) {
-            char description[96];
+            char description[128];
             uintptr_t place = 1 + device * KINDS + kind;
             char *name = names[place - 1];
             snprintf(name, sizeof names[0], "composite_%s_%s", traffic[device].device, kinds[kind]);

@@ -1,8 +1,9 @@
 /* What the user is told: the table of routes, and what each device carried. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
+#include "composite_handlers.h"
 #include "composite_report.h"
-#include "coll/messages.h"
+#include "coll/progress.h"
 #include "netmod/core/setup.h"
 
 #define PIECE_SIZE 900
@@ -72,7 +73,7 @@ int MPIDI_COMPOSITE_print_plan(const void *const *cards, const size_t * sizes)
     return mpi_errno;
 }
 
-int MPIDI_COMPOSITE_report_arrived(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req)
+static int report_arrived(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req)
 {
     piece_header_t header;
     description_t *description;
@@ -90,6 +91,11 @@ int MPIDI_COMPOSITE_report_arrived(void *am_hdr, void *data, MPI_Aint data_sz, u
     memcpy(description->bytes + description->received, (char *) am_hdr + sizeof header, header.size);
     description->received += header.size;
     return MPI_SUCCESS;
+}
+
+void MPIDI_COMPOSITE_routes_init(void)
+{
+    MPIDI_COMPOSITE_global.handler_report = MPIDI_COMPOSITE_register("report", report_arrived, sizeof(piece_header_t), false);
 }
 
 int MPIDI_COMPOSITE_send_routes(void)
@@ -195,14 +201,15 @@ static void print_traffic(const pm_traffic * sum)
     printf("composite: device %s carried %llu messages, %llu bytes streamed", sum->device,
            (unsigned long long) sum->messages_sent, (unsigned long long) sum->bytes_sent);
     if (sum->memory > 0)
-        printf(", %llu bytes pulled by CMA in %llu messages; %llu KiB of shared memory\n",
+        printf(", %llu bytes pulled by CMA in %llu messages; %llu KiB of shared memory",
                (unsigned long long) sum->bytes_pulled, (unsigned long long) sum->pulls,
                (unsigned long long) sum->memory / 1024);
     else if (sum->packets > 0)
-        printf("; %llu packets, %llu of them sent again, %llu alien ones dropped\n", (unsigned long long) sum->packets,
+        printf("; %llu packets, %llu of them sent again, %llu alien ones dropped", (unsigned long long) sum->packets,
                (unsigned long long) sum->packets_again, (unsigned long long) sum->packets_alien);
-    else
-        printf("\n");
+    if (sum->messages_dropped > 0)
+        printf("; %llu messages for nobody dropped", (unsigned long long) sum->messages_dropped);
+    printf("\n");
 }
 
 static int print_devices(void)
@@ -232,6 +239,7 @@ static int print_devices(void)
             sum.pulls += all[rank][device].pulls;
             sum.bytes_pulled += all[rank][device].bytes_pulled;
             sum.memory += all[rank][device].memory;
+            sum.messages_dropped += all[rank][device].messages_dropped;
             sum.packets += all[rank][device].packets;
             sum.packets_again += all[rank][device].packets_again;
             sum.packets_alien += all[rank][device].packets_alien;

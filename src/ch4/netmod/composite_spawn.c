@@ -2,6 +2,7 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_am.h"
+#include "composite_handlers.h"
 #include "netmod/core/setup.h"
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +22,7 @@ typedef struct greeting {
 /* Greetings that arrived and were not asked for yet, oldest first. */
 static greeting_t *greetings;
 
-int MPIDI_COMPOSITE_dynamic_arrived(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req)
+static int greeting_arrived(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req)
 {
     greeting_header_t *header = am_hdr;
     greeting_t **last = &greetings;
@@ -35,6 +36,12 @@ int MPIDI_COMPOSITE_dynamic_arrived(void *am_hdr, void *data, MPI_Aint data_sz, 
         last = &(*last)->next;
     *last = greeting;
     return MPI_SUCCESS;
+}
+
+/* The first one of a process comes from a stranger. */
+void MPIDI_COMPOSITE_dynamic_init(void)
+{
+    MPIDI_COMPOSITE_global.handler_dynamic = MPIDI_COMPOSITE_register("greeting", greeting_arrived, sizeof(greeting_header_t), true);
 }
 
 void MPIDI_COMPOSITE_dynamic_finalize(void)

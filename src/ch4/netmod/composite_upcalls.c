@@ -1,11 +1,11 @@
 /* Where messages of the core enter MPICH, and the receiver's side of the pull rendezvous. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
-#include "composite_offer.h"
+#include "composite_handlers.h"
 #include "composite_send.h"
+#include "netmod/core/handlers.h"
 #include "netmod/core/setup.h"
 #include "mpidig_pt2pt_callbacks.h"
-#include "coll/messages.h"
 
 /* A message, or a peer, is lost: an MPI error, for the error handler of whoever called. It stays: everything that needs progress
  * fails from now on, because MPICH's collectives note an error and go on, and would wait for ever for what was lost. */
@@ -89,26 +89,6 @@ static void *gather_buffer(MPIR_Request * rreq, size_t total)
     return contiguous ? NULL : MPL_malloc(total, MPL_MEM_BUFFER);
 }
 
-void *MPIDI_COMPOSITE_arrived(int tag, void *header, void *piece, size_t piece_size, size_t total)
-{
-    MPIR_Request *rreq = NULL;
-
-    if (unlikely(tag >= PM_COLL_FIRST_TAG))
-        return pm_coll_arrived(tag, header, piece, piece_size, total);
-    if (likely(piece_size == total)) {
-        MPIDIG_global.target_msg_cbs[tag] (header, piece, total, 0, NULL);
-        return NULL;
-    }
-    MPIDIG_global.target_msg_cbs[tag] (header, NULL, total, MPIDIG_AM_ATTR__IS_ASYNC, &rreq);
-    if (rreq == NULL)
-        return NULL;
-    MPIDIG_recv_setup(rreq);
-    MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = gather_buffer(rreq, total);
-    MPIDI_COMPOSITE_AM_REQUEST(rreq).count = 0;
-    MPIDI_COMPOSITE_more(rreq, piece, piece_size);
-    return rreq;
-}
-
 static void end_of_gathered(MPIR_Request * rreq)
 {
     void *buffer = (void *) MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer;
@@ -118,18 +98,11 @@ static void end_of_gathered(MPIR_Request * rreq)
     MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
 }
 
-void MPIDI_COMPOSITE_more(void *request, void *piece, size_t piece_size)
+static void more(void *request, void *piece, size_t piece_size)
 {
     MPIR_Request *rreq = request;
-    MPIDI_COMPOSITE_am_request_t *gathered;
+    MPIDI_COMPOSITE_am_request_t *gathered = &MPIDI_COMPOSITE_AM_REQUEST(rreq);
 
-    if (rreq == NULL)
-        return;
-    if (PM_COLL_IS_OURS(request)) {
-        pm_coll_more(request, piece, piece_size);
-        return;
-    }
-    gathered = &MPIDI_COMPOSITE_AM_REQUEST(rreq);
     if (gathered->buffer == NULL) {
         if (MPIDIG_recv_copy_seg(piece, piece_size, rreq))
             MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
@@ -139,6 +112,24 @@ void MPIDI_COMPOSITE_more(void *request, void *piece, size_t piece_size)
     gathered->count += piece_size;
     if (gathered->count == MPIDIG_recv_in_data_sz(rreq))
         end_of_gathered(rreq);
+}
+
+static void *arrived(const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
+{
+    MPIR_Request *rreq = NULL;
+
+    if (likely(piece_size == total)) {
+        MPIDIG_global.target_msg_cbs[envelope->tag] (envelope->header, piece, total, 0, NULL);
+        return NULL;
+    }
+    MPIDIG_global.target_msg_cbs[envelope->tag] (envelope->header, NULL, total, MPIDIG_AM_ATTR__IS_ASYNC, &rreq);
+    if (rreq == NULL)
+        return NULL;
+    MPIDIG_recv_setup(rreq);
+    MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = gather_buffer(rreq, total);
+    MPIDI_COMPOSITE_AM_REQUEST(rreq).count = 0;
+    more(rreq, piece, piece_size);
+    return rreq;
 }
 
 /* Of a message of which some has arrived. */
@@ -165,15 +156,11 @@ static void *contiguous_place(MPIR_Request * rreq)
 }
 
 /* Where the payload of a message belongs whose first piece has just arrived: the user's buffer, if it is in one piece. */
-void *MPIDI_COMPOSITE_place(void *request)
+static void *place(void *request)
 {
     MPIR_Request *rreq = request;
     MPIDIG_rreq_async_t *incoming;
 
-    if (rreq == NULL)
-        return NULL;
-    if (PM_COLL_IS_OURS(request))
-        return pm_coll_place(request);
     if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer)
         return (void *) MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer;
     incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
@@ -184,14 +171,10 @@ void *MPIDI_COMPOSITE_place(void *request)
     return incoming->recv_type == MPIDIG_RECV_DATATYPE ? contiguous_place(rreq) : NULL;
 }
 
-void MPIDI_COMPOSITE_placed(void *request)
+static void placed(void *request)
 {
     MPIR_Request *rreq = request;
 
-    if (PM_COLL_IS_OURS(request)) {
-        pm_coll_placed(request);
-        return;
-    }
     if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer) {
         end_of_gathered(rreq);
         return;
@@ -201,16 +184,11 @@ void MPIDI_COMPOSITE_placed(void *request)
     MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
 }
 
-void MPIDI_COMPOSITE_sent(void *request)
+static void sent(void *request)
 {
     MPIR_Request *sreq = request;
-    MPI_Datatype datatype;
+    MPI_Datatype datatype = MPIDI_COMPOSITE_AM_REQUEST(sreq).datatype;
 
-    if (PM_COLL_IS_OURS(request)) {
-        pm_coll_taken(request);
-        return;
-    }
-    datatype = MPIDI_COMPOSITE_AM_REQUEST(sreq).datatype;
     if (datatype != MPI_DATATYPE_NULL)
         MPIR_Datatype_release_if_not_builtin(datatype);
     MPIDIG_global.origin_cbs[MPIDI_COMPOSITE_AM_REQUEST(sreq).handler_id] (sreq);
@@ -224,19 +202,24 @@ void MPIDI_COMPOSITE_sent(void *request)
 static int offer(MPIR_Request * sreq, const MPIDI_COMPOSITE_pull_header_t * header, const void *data)
 {
     MPIDI_COMPOSITE_am_request_t *send = &MPIDI_COMPOSITE_AM_REQUEST(sreq);
-    int sent;
+    int status;
 
     send->handler_id = MPIDIG_SEND;
     send->datatype = MPIDIG_REQUEST(sreq, datatype);    /* released when it is sent */
-    sent = pm_offer(MPIDI_COMPOSITE_peer(sreq->comm, MPIDIG_REQUEST(sreq, u.send.dest)), MPIDIG_SEND, header, sizeof *header, data,
-                    header->generic.data_sz, sreq);
-    return sent == PM_FAILED ? MPIDI_COMPOSITE_lost() : MPI_SUCCESS;
+    status = pm_offer(MPIDI_COMPOSITE_peer(sreq->comm, MPIDIG_REQUEST(sreq, u.send.dest)), MPIDIG_SEND, header, sizeof *header, data,
+                      header->generic.data_sz, sreq);
+    return status == PM_FAILED ? MPIDI_COMPOSITE_lost() : MPI_SUCCESS;
 }
 
-void MPIDI_COMPOSITE_offered(int tag, void *header, void *offer)
+static int offered(const pm_envelope * envelope, void *offer)
 {
-    ((MPIDI_COMPOSITE_pull_header_t *) header)->address = (uint64_t) (uintptr_t) offer | IS_OFFER;
-    MPIDIG_global.target_msg_cbs[tag] (header, NULL, 0, 0, NULL);
+    MPIDI_COMPOSITE_pull_header_t *header = envelope->header;
+
+    if (envelope->header_size < sizeof *header)
+        return 0;
+    header->address = (uint64_t) (uintptr_t) offer | IS_OFFER;
+    MPIDIG_global.target_msg_cbs[envelope->tag] (header, NULL, 0, 0, NULL);
+    return 1;
 }
 
 /* The receive for an offered message is known: to its place, or to a buffer if that is not in one piece or too small. */
@@ -244,19 +227,19 @@ static int take_matched(MPIR_Request * rreq, void *offer)
 {
     int mpi_errno = MPI_SUCCESS;
     MPIDIG_rreq_async_t *incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
-    void *place;
+    void *destination;
 
     MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = NULL;
     incoming->offset = 0;
-    place = contiguous_place(rreq);
-    if (place) {
+    destination = contiguous_place(rreq);
+    if (destination) {
         MPIR_STATUS_SET_COUNT(rreq->status, incoming->in_data_sz);
     } else {
-        place = MPL_malloc(incoming->in_data_sz, MPL_MEM_BUFFER);
-        MPIR_ERR_CHKANDJUMP(place == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
-        MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = place;
+        destination = MPL_malloc(incoming->in_data_sz, MPL_MEM_BUFFER);
+        MPIR_ERR_CHKANDJUMP(destination == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+        MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = destination;
     }
-    pm_take(offer, place, rreq);
+    pm_take(offer, destination, rreq);
 
   fn_fail:
     return mpi_errno;
@@ -361,4 +344,87 @@ int MPIDI_COMPOSITE_pulled(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t 
     MPIR_Datatype_release_if_not_builtin(MPIDIG_REQUEST(sreq, datatype));
     MPID_Request_complete(sreq);
     return MPI_SUCCESS;
+}
+
+/* ---- which messages enter MPICH ---- */
+
+static void register_tag(int tag, const char *name, size_t smallest_header, bool for_strangers)
+{
+    const pm_handler handler = {
+        .name = name,
+        .smallest_header = (uint32_t) smallest_header,
+        .for_strangers = for_strangers,
+        .arrived = arrived,
+        .more = more,
+        .place = place,
+        .placed = placed,
+        .offered = tag == MPIDIG_SEND ? offered : NULL,
+        .sent = sent,
+    };
+
+    pm_handle(tag, &handler); /* without a device there is nobody to register with, and MPI_Init fails */
+}
+
+int MPIDI_COMPOSITE_register(const char *name, MPIDIG_am_target_msg_cb msg_cb, size_t smallest_header, bool for_strangers)
+{
+    int tag = MPIDIG_am_reg_cb_dynamic(NULL, msg_cb);
+
+    MPIR_Assert(tag >= 0);
+    register_tag(tag, name, smallest_header, for_strangers);
+    return tag;
+}
+
+void MPIDI_COMPOSITE_register_own(void)
+{
+    /* A process that is done with MPI_Comm_accept or the like may send over the new communicator, or abort, before we are connected to
+     * it: those messages are for strangers, too. All others answer one of ours, or need a communicator of all or a window. */
+    static const struct {
+        int tag;
+        const char *name;
+        size_t smallest_header;
+        bool for_strangers;
+    } own[] = {
+        { MPIDIG_SEND, "send", sizeof(MPIDIG_hdr_t), true },
+        { MPIDIG_SEND_CTS, "send cts", sizeof(MPIDIG_send_cts_msg_t), false },
+        { MPIDIG_SEND_DATA, "send data", sizeof(MPIDIG_send_data_msg_t), false },
+        { MPIDIG_SSEND_ACK, "ssend ack", sizeof(MPIDIG_ssend_ack_msg_t), false },
+        { MPIDIG_PART_SEND_INIT, "part send init", sizeof(MPIDIG_part_send_init_msg_t), true },
+        { MPIDIG_PART_CTS, "part cts", sizeof(MPIDIG_part_cts_msg_t), false },
+        { MPIDIG_PART_SEND_DATA, "part send data", sizeof(MPIDIG_part_send_data_msg_t), false },
+        { MPIDIG_PUT_REQ, "put", sizeof(MPIDIG_put_msg_t), false },
+        { MPIDIG_PUT_ACK, "put ack", sizeof(MPIDIG_put_ack_msg_t), false },
+        { MPIDIG_PUT_DT_REQ, "put type", sizeof(MPIDIG_put_msg_t), false },
+        { MPIDIG_PUT_DAT_REQ, "put data", sizeof(MPIDIG_put_dat_msg_t), false },
+        { MPIDIG_PUT_DT_ACK, "put type ack", sizeof(MPIDIG_put_dt_ack_msg_t), false },
+        { MPIDIG_GET_REQ, "get", sizeof(MPIDIG_get_msg_t), false },
+        { MPIDIG_GET_ACK, "get ack", sizeof(MPIDIG_get_ack_msg_t), false },
+        { MPIDIG_ACC_REQ, "accumulate", sizeof(MPIDIG_acc_req_msg_t), false },
+        { MPIDIG_ACC_ACK, "accumulate ack", sizeof(MPIDIG_acc_ack_msg_t), false },
+        { MPIDIG_ACC_DT_REQ, "accumulate type", sizeof(MPIDIG_acc_req_msg_t), false },
+        { MPIDIG_ACC_DAT_REQ, "accumulate data", sizeof(MPIDIG_acc_dat_msg_t), false },
+        { MPIDIG_ACC_DT_ACK, "accumulate type ack", sizeof(MPIDIG_acc_dt_ack_msg_t), false },
+        { MPIDIG_GET_ACC_REQ, "get accumulate", sizeof(MPIDIG_get_acc_req_msg_t), false },
+        { MPIDIG_GET_ACC_ACK, "get accumulate ack", sizeof(MPIDIG_get_acc_ack_msg_t), false },
+        { MPIDIG_GET_ACC_DT_REQ, "get accumulate type", sizeof(MPIDIG_get_acc_req_msg_t), false },
+        { MPIDIG_GET_ACC_DAT_REQ, "get accumulate data", sizeof(MPIDIG_get_acc_dat_msg_t), false },
+        { MPIDIG_GET_ACC_DT_ACK, "get accumulate type ack", sizeof(MPIDIG_get_acc_dt_ack_msg_t), false },
+        { MPIDIG_CSWAP_REQ, "compare and swap", sizeof(MPIDIG_cswap_req_msg_t), false },
+        { MPIDIG_CSWAP_ACK, "compare and swap ack", sizeof(MPIDIG_cswap_ack_msg_t), false },
+        { MPIDIG_WIN_COMPLETE, "complete", sizeof(MPIDIG_win_cntrl_msg_t), false },
+        { MPIDIG_WIN_POST, "post", sizeof(MPIDIG_win_cntrl_msg_t), false },
+        { MPIDIG_WIN_LOCK, "lock", sizeof(MPIDIG_win_cntrl_msg_t), false },
+        { MPIDIG_WIN_LOCK_ACK, "lock ack", sizeof(MPIDIG_win_cntrl_msg_t), false },
+        { MPIDIG_WIN_UNLOCK, "unlock", sizeof(MPIDIG_win_cntrl_msg_t), false },
+        { MPIDIG_WIN_UNLOCK_ACK, "unlock ack", sizeof(MPIDIG_win_cntrl_msg_t), false },
+        { MPIDIG_WIN_LOCKALL, "lock all", sizeof(MPIDIG_win_cntrl_msg_t), false },
+        { MPIDIG_WIN_LOCKALL_ACK, "lock all ack", sizeof(MPIDIG_win_cntrl_msg_t), false },
+        { MPIDIG_WIN_UNLOCKALL, "unlock all", sizeof(MPIDIG_win_cntrl_msg_t), false },
+        { MPIDIG_WIN_UNLOCKALL_ACK, "unlock all ack", sizeof(MPIDIG_win_cntrl_msg_t), false },
+        { MPIDIG_COMM_ABORT, "abort", sizeof(int), true },
+    };
+
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        register_tag(own[i].tag, own[i].name, own[i].smallest_header, own[i].for_strangers);
+    MPIDI_COMPOSITE_global.handler_pulled =
+        MPIDI_COMPOSITE_register("pulled", MPIDI_COMPOSITE_pulled, sizeof(MPIDIG_ssend_ack_msg_t), false);
 }

@@ -5,6 +5,8 @@
 
 #include "coll/barrier/engine.h"
 #include "coll/boards.h"
+#include "coll/tags.h"
+#include "netmod/core/handlers.h"
 #include "netmod/core/setup.h"
 #include "netmod/core/shared.h"
 
@@ -19,7 +21,7 @@ class Composite : public pm::coll::BarrierTransport {
   public:
     bool send(pm_peer *peer, const BarrierMessage &message) override
     {
-        return pm_send(peer, PM_BARRIER_TAG, &message, sizeof message, nullptr, 0, nullptr) != PM_FAILED;
+        return pm_send(peer, pm::coll::barrier_tag, &message, sizeof message, nullptr, 0, nullptr) != PM_FAILED;
     }
     bool on_host(const pm_peer *peer) override { return pm_on_host(peer) != 0; }
     bool has_ended(const pm_peer *peer) override { return pm_has_ended(peer) != 0; }
@@ -37,6 +39,23 @@ class Composite : public pm::coll::BarrierTransport {
 Composite *composite;
 pm::coll::BarrierEngine *engine;
 
+const pm_handler handler{
+    .name = "barrier",
+    .smallest_header = sizeof(BarrierMessage),
+    .for_strangers = 0,
+    .arrived = [](const pm_envelope *envelope, void *, std::size_t, std::size_t) -> void * {
+        BarrierMessage message;
+        std::memcpy(&message, envelope->header, sizeof message);
+        engine->on_message(message);
+        return nullptr;
+    },
+    .more = nullptr,
+    .place = nullptr,
+    .placed = nullptr,
+    .offered = nullptr,
+    .sent = nullptr,
+};
+
 }  // namespace
 
 extern "C" {
@@ -45,6 +64,7 @@ void pm_barrier_open(void (*ended)(void *cookie))
 {
     composite = new Composite;
     engine = new pm::coll::BarrierEngine(*composite, ended);
+    pm_handle(pm::coll::barrier_tag, &handler);
 }
 
 void pm_barrier_close(void)
@@ -88,13 +108,6 @@ void pm_barrier_attend(void)
 {
     if (engine != nullptr)
         engine->attend();
-}
-
-void pm_barrier_arrived(const void *header)
-{
-    BarrierMessage message;
-    std::memcpy(&message, header, sizeof message);
-    engine->on_message(message);
 }
 
 }  // extern "C"

@@ -11,9 +11,7 @@
 extern "C" {
 #endif
 
-/* The tag of its messages. */
-#define PM_BARRIER_TAG 254
-
+/* After pm_open(). */
 void pm_barrier_open(void (*ended)(void *cookie));
 void pm_barrier_close(void);
 
@@ -31,9 +29,6 @@ void pm_barrier_poll(void);
 
 /* Called now and then: looks after those who do not come. */
 void pm_barrier_attend(void);
-
-/* Where messages with PM_BARRIER_TAG arrive. */
-void pm_barrier_arrived(const void *header);
 
 #ifdef __cplusplus
 }

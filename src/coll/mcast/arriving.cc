@@ -67,25 +67,25 @@ void *Engine::arrived(const void *bytes, const void *piece, std::size_t piece_si
             incoming->bytes = Bytes::make(total);
         incoming->place = incoming->bytes.data();
     }
-    void *cookie = as_cookie(incoming.release(), Owner::mcast);
+    void *cookie = incoming.release();
     more(cookie, piece, piece_size);
     return cookie;
 }
 
 void *Engine::place(void *cookie)
 {
-    return from_cookie<Incoming>(cookie)->place;
+    return static_cast<Incoming *>(cookie)->place;
 }
 
 void Engine::more(void *cookie, const void *piece, std::size_t piece_size)
 {
-    if (from_cookie<Incoming>(cookie)->add(piece, piece_size))
+    if (static_cast<Incoming *>(cookie)->add(piece, piece_size))
         placed(cookie);
 }
 
 void Engine::placed(void *cookie)
 {
-    std::unique_ptr<Incoming> incoming(from_cookie<Incoming>(cookie));
+    std::unique_ptr<Incoming> incoming(static_cast<Incoming *>(cookie));
     const WireHeader &header = incoming->header;
     const std::byte *data = incoming->place;
     const void *list_place = incoming->list.data();

@@ -10,7 +10,10 @@
 #include "coll/boards.h"
 #include "coll/mcast/engine.h"
 #include "coll/mcast/outbox.h"
+#include "coll/mcast/wire.h"
+#include "coll/tags.h"
 #include "netmod/core/failed.h"
+#include "netmod/core/handlers.h"
 #include "netmod/core/setup.h"
 #include "netmod/core/shared.h"
 
@@ -23,11 +26,11 @@ class Composite : public pm::coll::Transport {
     std::size_t largest_header() override { return pm_largest_header(); }
     int send(pm_peer *peer, const void *header, std::size_t header_size, const void *data, std::size_t size, void *cookie) override
     {
-        return pm_send(peer, PM_MCAST_TAG, header, header_size, data, size, cookie);
+        return pm_send(peer, pm::coll::mcast_tag, header, header_size, data, size, cookie);
     }
     bool send_now(pm_peer *peer, const void *header, std::size_t header_size, const void *data, std::size_t size) override
     {
-        return pm_send_now(peer, PM_MCAST_TAG, header, header_size, data, size) != 0;
+        return pm_send_now(peer, pm::coll::mcast_tag, header, header_size, data, size) != 0;
     }
     bool on_host(const pm_peer *peer) override { return pm_on_host(peer) != 0; }
     bool has_ended(const pm_peer *peer) override { return pm_has_ended(peer) != 0; }
@@ -46,6 +49,20 @@ class Composite : public pm::coll::Transport {
 
 Composite *composite;
 pm::coll::Engine *engine;
+
+const pm_handler handler{
+    .name = "mcast",
+    .smallest_header = sizeof(pm::coll::WireHeader),
+    .for_strangers = 0,
+    .arrived = [](const pm_envelope *envelope, void *piece, std::size_t piece_size, std::size_t total) {
+        return engine->arrived(envelope->header, piece, piece_size, total);
+    },
+    .more = [](void *cookie, void *piece, std::size_t piece_size) { engine->more(cookie, piece, piece_size); },
+    .place = [](void *cookie) { return engine->place(cookie); },
+    .placed = [](void *cookie) { engine->placed(cookie); },
+    .offered = nullptr,
+    .sent = [](void *cookie) { engine->taken(cookie); },
+};
 
 }  // namespace
 
@@ -73,7 +90,7 @@ int pm_mcast_open(const pm_mcast_setup *setup)
         return pm::failed(pm::system_error("getrandom", errno));
     composite = new Composite;
     engine = new pm::coll::Engine(settings, *composite, origin);
-    return PM_OK;
+    return pm_handle(pm::coll::mcast_tag, &handler);
 }
 
 void pm_mcast_close(void)
@@ -135,31 +152,6 @@ void pm_mcast_attend(void)
 {
     if (engine != nullptr)
         engine->attend(std::chrono::steady_clock::now().time_since_epoch());
-}
-
-void *pm_mcast_arrived(void *header, void *piece, size_t piece_size, size_t total)
-{
-    return engine->arrived(header, piece, piece_size, total);
-}
-
-void pm_mcast_more(void *cookie, void *piece, size_t piece_size)
-{
-    engine->more(cookie, piece, piece_size);
-}
-
-void *pm_mcast_place(void *cookie)
-{
-    return engine->place(cookie);
-}
-
-void pm_mcast_placed(void *cookie)
-{
-    engine->placed(cookie);
-}
-
-void pm_mcast_taken(void *cookie)
-{
-    engine->taken(cookie);
 }
 
 }  // extern "C"

@@ -12,9 +12,6 @@
 extern "C" {
 #endif
 
-/* The tag of the engine's messages. The lowest two bits of its cookies are 01. */
-#define PM_MCAST_TAG 255
-
 #define PM_ANY (-1)
 
 typedef struct pm_mcast_setup {
@@ -32,7 +29,7 @@ typedef struct pm_mcast_setup {
     void (*received)(void *cookie, int source, int tag, size_t size);
 } pm_mcast_setup;
 
-/* PM_FAILED: a setting has no meaning. */
+/* After pm_open(). PM_FAILED: a setting has no meaning. */
 int pm_mcast_open(const pm_mcast_setup *setup);
 void pm_mcast_close(void);
 
@@ -63,13 +60,6 @@ int pm_mcast_has_news(void);
 
 /* Called now and then: looks after those who do not answer. */
 void pm_mcast_attend(void);
-
-/* Where messages with PM_MCAST_TAG arrive; as the upcalls of setup.h. */
-void *pm_mcast_arrived(void *header, void *piece, size_t piece_size, size_t total);
-void pm_mcast_more(void *cookie, void *piece, size_t piece_size);
-void *pm_mcast_place(void *cookie);
-void pm_mcast_placed(void *cookie);
-void pm_mcast_taken(void *cookie);      /* a queued message has been accepted */
 
 #ifdef __cplusplus
 }

@@ -122,7 +122,7 @@ bool Engine::transmit(pm_peer *peer, WireHeader header, const List &list, const 
     bool ours = header.origin == origin_ && header.kind == WireHeader::Kind::piece;
     auto sending = new Sending{std::move(held), outgoing != nullptr ? outgoing->serial : 0, outgoing != nullptr,
                                ours && outgoing == nullptr ? size : 0};
-    int status = transport_.send(peer, buffer, header_size, data, size, as_cookie(sending, Owner::mcast));
+    int status = transport_.send(peer, buffer, header_size, data, size, sending);
     if (status != PM_QUEUED) {
         delete sending;
     } else {
@@ -142,7 +142,7 @@ void Engine::relay(pm_peer *peer, const WireHeader &header, const List &list, co
 
 void Engine::taken(void *cookie)
 {
-    std::unique_ptr<Sending> sending(from_cookie<Sending>(cookie));
+    std::unique_ptr<Sending> sending(static_cast<Sending *>(cookie));
     backlog_ -= sending->copied;
     if (!sending->of_outgoing)
         return;

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "coll/cookie.h"
+#include "coll/payload.h"
 #include "coll/mcast/bitmap.h"
 #include "coll/mcast/engine.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "coll/cookie.h"
+#include "coll/payload.h"
 
 namespace pm::coll {
 namespace {
@@ -193,16 +193,16 @@ int WindowEngine::send(pm_window *window, int rank, WindowMessage message, const
 {
     message.window = window->setup.id;
     message.from = window->setup.rank;
-    void *cookie = size != 0 && sending != nullptr ? as_cookie(sending.release(), Owner::window) : nullptr;
+    void *cookie = size != 0 && sending != nullptr ? sending.release() : nullptr;
     int status = transport_.send(window->targets[static_cast<std::size_t>(rank)].peer, message, data, size, cookie);
     if (status == PM_QUEUED && cookie != nullptr)
         return status;
     if (cookie != nullptr)
-        sending.reset(from_cookie<Sending>(cookie));
+        sending.reset(static_cast<Sending *>(cookie));
     if (status == PM_FAILED)
         transport_.failed({});
     else if (sending != nullptr)
-        taken(as_cookie(sending.release(), Owner::window));
+        taken(sending.release());
     return status;
 }
 
@@ -263,7 +263,7 @@ int WindowEngine::copy(pm_window *window, int source, std::uint64_t source_offse
 
 void WindowEngine::taken(void *cookie)
 {
-    std::unique_ptr<Sending> sending(from_cookie<Sending>(cookie));
+    std::unique_ptr<Sending> sending(static_cast<Sending *>(cookie));
     if (sending->flag != nullptr)
         set(sending->flag, 1);
     if (sending->notification >= 0)
@@ -307,25 +307,25 @@ void *WindowEngine::arrived(const void *header, const void *piece, std::size_t p
         incoming->nowhere = std::make_unique_for_overwrite<std::byte[]>(total);
         incoming->place = incoming->nowhere.get();
     }
-    void *cookie = as_cookie(incoming.release(), Owner::window);
+    void *cookie = incoming.release();
     more(cookie, piece, piece_size);
     return cookie;
 }
 
 void *WindowEngine::place(void *cookie)
 {
-    return from_cookie<Incoming>(cookie)->place;
+    return static_cast<Incoming *>(cookie)->place;
 }
 
 void WindowEngine::more(void *cookie, const void *piece, std::size_t piece_size)
 {
-    if (from_cookie<Incoming>(cookie)->add(piece, piece_size))
+    if (static_cast<Incoming *>(cookie)->add(piece, piece_size))
         placed(cookie);
 }
 
 void WindowEngine::placed(void *cookie)
 {
-    std::unique_ptr<Incoming> incoming(from_cookie<Incoming>(cookie));
+    std::unique_ptr<Incoming> incoming(static_cast<Incoming *>(cookie));
     finish(incoming->message);
 }
 

@@ -6,8 +6,10 @@
 
 #include "base/tuning.h"
 #include "coll/boards.h"
+#include "coll/tags.h"
 #include "coll/window/engine.h"
 #include "netmod/core/failed.h"
+#include "netmod/core/handlers.h"
 #include "netmod/core/setup.h"
 #include "netmod/core/shared.h"
 
@@ -22,7 +24,7 @@ class Composite : public pm::coll::WindowTransport {
   public:
     int send(pm_peer *peer, const WindowMessage &message, const void *data, std::size_t size, void *cookie) override
     {
-        return pm_send(peer, PM_WINDOW_TAG, &message, sizeof message, data, size, cookie);
+        return pm_send(peer, pm::coll::window_tag, &message, sizeof message, data, size, cookie);
     }
     void ring(pm_peer *peer) override { pm_ring(peer); }
     void nudge(pm_peer *peer) override { pm_nudge(peer); }
@@ -49,6 +51,20 @@ bool found(bool something)
     return something;
 }
 
+const pm_handler handler{
+    .name = "window",
+    .smallest_header = sizeof(pm::coll::WindowMessage),
+    .for_strangers = 0,
+    .arrived = [](const pm_envelope *envelope, void *piece, std::size_t piece_size, std::size_t total) {
+        return engine->arrived(envelope->header, piece, piece_size, total);
+    },
+    .more = [](void *cookie, void *piece, std::size_t piece_size) { engine->more(cookie, piece, piece_size); },
+    .place = [](void *cookie) { return engine->place(cookie); },
+    .placed = [](void *cookie) { engine->placed(cookie); },
+    .offered = nullptr,
+    .sent = [](void *cookie) { engine->taken(cookie); },
+};
+
 }  // namespace
 
 extern "C" {
@@ -60,7 +76,7 @@ int pm_windows_open(const char *text)
     for (Way each : {Way::best, Way::message, Way::put})
         if (std::string_view(text) == names[static_cast<int>(each)]) {
             way = each;
-            return PM_OK;
+            return pm_handle(pm::coll::window_tag, &handler);
         }
     return pm::failed({pm::Status::invalid, std::string("unknown value \"") + text +
                                                 "\" of MPIR_CVAR_CH4_COMPOSITE_NOTIFY; known are auto, message, put"});
@@ -217,31 +233,6 @@ int pm_window_offer(pm_window *window, int target, int key, const void *data, si
 int pm_window_accept(pm_window *window, int source, int key, uint64_t offset, size_t room, volatile int *flag)
 {
     return engine->accept(window, source, key, offset, room, flag);
-}
-
-void *pm_window_arrived(void *header, void *piece, size_t piece_size, size_t total)
-{
-    return engine->arrived(header, piece, piece_size, total);
-}
-
-void pm_window_more(void *cookie, void *piece, size_t piece_size)
-{
-    engine->more(cookie, piece, piece_size);
-}
-
-void *pm_window_place(void *cookie)
-{
-    return engine->place(cookie);
-}
-
-void pm_window_placed(void *cookie)
-{
-    engine->placed(cookie);
-}
-
-void pm_window_taken(void *cookie)
-{
-    engine->taken(cookie);
 }
 
 }  // extern "C"

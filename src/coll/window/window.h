@@ -13,14 +13,10 @@
 extern "C" {
 #endif
 
-/* The tag of its messages, and how its cookies are told from those of other engines. */
-#define PM_WINDOW_TAG 253
-#define PM_WINDOW_IS_OURS(cookie) (((uintptr_t) (cookie) & 3) == 3)
-
 #define PM_NOTIFICATIONS 1024
 #define PM_COUNTERS 256
 
-/* `way` is auto, message or put: see pm_window_wants_put(). PM_FAILED: it has no meaning. */
+/* After pm_open(). `way` is auto, message or put: see pm_window_wants_put(). PM_FAILED: it has no meaning. */
 int pm_windows_open(const char *way);
 void pm_windows_close(void);
 
@@ -97,13 +93,6 @@ void pm_window_discard(pm_window *window, int discard);
  * reused; or is there. What is longer than the room is cut off. */
 int pm_window_offer(pm_window *window, int target, int key, const void *data, size_t size, volatile int *flag);
 int pm_window_accept(pm_window *window, int source, int key, uint64_t offset, size_t room, volatile int *flag);
-
-/* Where messages with PM_WINDOW_TAG arrive; as the upcalls of setup.h. */
-void *pm_window_arrived(void *header, void *piece, size_t piece_size, size_t total);
-void pm_window_more(void *cookie, void *piece, size_t piece_size);
-void *pm_window_place(void *cookie);
-void pm_window_placed(void *cookie);
-void pm_window_taken(void *cookie);
 
 #ifdef __cplusplus
 }

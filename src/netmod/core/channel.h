@@ -112,6 +112,7 @@ class Channel {
     virtual std::vector<std::byte> card() const = 0;
     virtual Result<void *> connect(std::span<const std::byte> card, const std::string &label) = 0;
     virtual void disconnect(void *peer) = 0;
+    virtual void introduce(std::span<const std::byte> card, pm_peer *source) = 0;
     virtual const Error &error_of(const void *peer) const = 0;
 
     virtual Status try_send(void *peer, const Message &message, SendProgress *progress) = 0;
@@ -261,6 +262,7 @@ class ChannelOf final : public Channel {
         return static_cast<void *>(connected.value());
     }
     void disconnect(void *peer) override { device_->disconnect(of(peer)); }
+    void introduce(std::span<const std::byte> card, pm_peer *source) override { device_->introduce(card.data(), card.size(), source); }
     const Error &error_of(const void *peer) const override { return static_cast<const typename D::Peer *>(peer)->error; }
 
     Status try_send(void *peer, const Message &message, SendProgress *progress) override

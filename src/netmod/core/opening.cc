@@ -76,7 +76,7 @@ int pm_open(const pm_setup *setup)
         if (error)
             return failed(error);
     pm::Sink sinks[pm::channels_max];
-    pm::make_sinks(sinks, *setup);
+    pm::make_sinks(sinks);
     auto links = pm::open_links(*setup, sinks);
     if (!links.ok())
         return failed(links.error());
@@ -91,9 +91,6 @@ int pm_open(const pm_setup *setup)
     opening->silence_limit = setup->udp_silence_limit > 0
                                  ? std::chrono::milliseconds(static_cast<long>(std::ceil(setup->udp_silence_limit * 1000)))
                                  : pm::never;
-    opening->arrived = setup->arrived;
-    opening->offered = setup->offered;
-    opening->sent = setup->sent;
     opening->idle = setup->idle;
     opening->has_news = setup->has_news;
     core = opening.release();

@@ -213,6 +213,16 @@ void disconnect(pm_peer *peer)
         path->close();
 }
 
+void introduce(const Card &card, pm_peer *source)
+{
+    for (const auto &channel : core->links.channels) {
+        auto link = std::ranges::find(core->links.networks, channel.get(), &NetworkLink::channel);
+        auto part = Links::part_of(card, channel->kind, link != core->links.networks.end() ? link->local.network.id : 0);
+        if (!part.empty())
+            channel->introduce(part, source);
+    }
+}
+
 // The address of a peer that is in use and of whose host the device hears nothing, where it has one.
 static const Ip *watched_address(const pm_peer &peer)
 {

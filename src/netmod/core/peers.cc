@@ -46,6 +46,7 @@ pm_peer *pm_connect(const void *card, size_t size)
         if (known->card_bytes.size() < size) {
             known->card = std::move(*read);
             known->card_bytes.assign(bytes.begin(), bytes.end());
+            pm::introduce(known->card, known);
         }
         return known;
     }
@@ -56,6 +57,7 @@ pm_peer *pm_connect(const void *card, size_t size)
         failed(error);
         return nullptr;
     }
+    pm::introduce(peer->card, peer.get());
     return core->peers.emplace(id, std::move(peer)).first->second.get();
 }
 

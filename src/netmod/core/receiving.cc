@@ -19,20 +19,62 @@ using pm::failed;
 using pm::look_everywhere;
 using pm::waiter;
 
-template <std::size_t channel>
-void *sink_arrived(std::uint8_t tag, void *header, void *piece, std::size_t piece_size, std::size_t total)
+const pm_handler &handler_of(int tag)
 {
-    core->messages_received[channel]++;
-    core->bytes_received[channel] += total;
-    return core->arrived(tag, header, piece, piece_size, total);
+    return core->handlers[static_cast<std::uint8_t>(tag)];
+}
+
+bool is_for(const pm_handler &handler, const pm::Envelope &envelope)
+{
+    return envelope.header_size >= handler.smallest_header && (envelope.source != nullptr || handler.for_strangers != 0);
 }
 
 template <std::size_t channel>
-void sink_offered(std::uint8_t tag, void *header, void *offer, std::size_t total)
+void *sink_arrived(const pm::Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
 {
+    const pm_handler &handler = handler_of(envelope.tag);
+    if (!is_for(handler, envelope)) [[unlikely]] {
+        core->messages_dropped[channel]++;
+        return nullptr;
+    }
     core->messages_received[channel]++;
     core->bytes_received[channel] += total;
-    core->offered(tag, header, offer);
+    return handler.arrived(&envelope, piece, piece_size, total);
+}
+
+template <std::size_t channel>
+bool sink_offered(const pm::Envelope &envelope, void *offer, std::size_t total)
+{
+    const pm_handler &handler = handler_of(envelope.tag);
+    if (!is_for(handler, envelope) || handler.offered == nullptr || handler.offered(&envelope, offer) == 0) {
+        core->messages_dropped[channel]++;
+        return false;
+    }
+    core->messages_received[channel]++;
+    core->bytes_received[channel] += total;
+    return true;
+}
+
+// Without a cookie the rest of a message is not wanted, if it has a handler at all.
+void sink_more(int tag, void *cookie, void *piece, std::size_t piece_size)
+{
+    if (cookie != nullptr)
+        handler_of(tag).more(cookie, piece, piece_size);
+}
+
+void *sink_place(int tag, void *cookie)
+{
+    return cookie != nullptr && handler_of(tag).place != nullptr ? handler_of(tag).place(cookie) : nullptr;
+}
+
+void sink_placed(int tag, void *cookie)
+{
+    handler_of(tag).placed(cookie);
+}
+
+void sink_taken(int tag, void *cookie)
+{
+    handler_of(tag).sent(cookie);
 }
 
 // While SHMEM is speaking, a device that costs a system call waits for its turn; after some polls in which nobody spoke, each
@@ -122,14 +164,14 @@ int poll_devices()
 }  // namespace
 
 template <std::size_t... numbers>
-static void fill(pm::Sink (&sinks)[pm::channels_max], const pm_setup &setup, std::index_sequence<numbers...>)
+static void fill(pm::Sink (&sinks)[pm::channels_max], std::index_sequence<numbers...>)
 {
-    ((sinks[numbers] = {sink_arrived<numbers>, setup.more, setup.place, setup.placed, sink_offered<numbers>, setup.sent}), ...);
+    ((sinks[numbers] = {sink_arrived<numbers>, sink_more, sink_place, sink_placed, sink_offered<numbers>, sink_taken}), ...);
 }
 
-void pm::make_sinks(Sink (&sinks)[channels_max], const pm_setup &setup)
+void pm::make_sinks(Sink (&sinks)[channels_max])
 {
-    fill(sinks, setup, std::make_index_sequence<channels_max>());
+    fill(sinks, std::make_index_sequence<channels_max>());
 }
 
 extern "C" {

@@ -101,7 +101,7 @@ pm::Status try_first(pm_peer *peer, Waiting *first)
 enum class Flushed { message, some, nothing, failed };
 
 // Sends of the first message in the queue what the device takes.
-Flushed flush_first(pm_peer *peer, void **cookie)
+Flushed flush_first(pm_peer *peer, int *tag, void **cookie)
 {
     SendTurn turn(peer);
     Waiting &first = peer->queue.front();
@@ -116,6 +116,7 @@ Flushed flush_first(pm_peer *peer, void **cookie)
     if (status != pm::Status::ok)
         return reroute(peer, status) ? Flushed::some : Flushed::failed;
     accepted(peer);
+    *tag = first.message.tag;
     *cookie = first.cookie;
     peer->queue.pop_front();
     return Flushed::message;
@@ -125,10 +126,11 @@ Flushed flush_first(pm_peer *peer, void **cookie)
 int flush(pm_peer *peer)
 {
     for (int done = 0;; ++done) {
+        int tag = 0;
         void *cookie = nullptr;
         if (peer->queue.empty())
             return done;
-        switch (flush_first(peer, &cookie)) {
+        switch (flush_first(peer, &tag, &cookie)) {
             case Flushed::failed:
                 return -1;
             case Flushed::nothing:
@@ -137,7 +139,7 @@ int flush(pm_peer *peer)
                 return done + 1;
             case Flushed::message:
                 if (cookie != nullptr)
-                    core->sent(cookie);  // may send again
+                    core->handlers[static_cast<std::uint8_t>(tag)].sent(cookie);  // may send again
         }
     }
 }

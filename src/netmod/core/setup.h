@@ -30,7 +30,7 @@ int pm_host_put(pm_host *host, int rank, const void *card, size_t size);
 int pm_host_cards(pm_host *host, const void **cards, size_t *sizes);
 void pm_host_leave(pm_host *host);      /* devices that use the file keep it */
 
-/* Settings are the texts of the CVARs; upcalls are where messages arrive. */
+/* Settings are the texts of the CVARs; where messages arrive is said by pm_handle(). */
 typedef struct pm_setup {
     const char *devices;        /* "auto" or a list, best first */
     const char *networks;       /* auto, a description or the file that holds it: networks.h */
@@ -50,16 +50,6 @@ typedef struct pm_setup {
     int process;                /* our number among them */
     pm_host *host;              /* or NULL */
 
-    /* A message begins; when piece_size < total the rest follows by more(). Views end with the call. */
-    void *(*arrived)(int tag, void *header, void *piece, size_t piece_size, size_t total);
-    void (*more)(void *cookie, void *piece, size_t piece_size);
-    /* Where the whole payload belongs, or NULL; then placed() says that all of it is there, and more() is not called. */
-    void *(*place)(void *cookie);
-    void (*placed)(void *cookie);
-    /* A message that was sent by pm_offer() begins; its payload is taken by pm_take(). */
-    void (*offered)(int tag, void *header, void *offer);
-    /* A message that pm_send() queued has been accepted as a whole. */
-    void (*sent)(void *cookie);
     /* Now and then, between polls. */
     void (*idle)(void);
     /* By the only thread, before it sleeps: whether it would miss something that others have changed without a message. */
@@ -118,6 +108,7 @@ int pm_must_linger(void);
 typedef struct pm_traffic {
     char device[8];
     uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
+    uint64_t messages_dropped;          /* arrived for no handler: see handlers.h */
     uint64_t pulls, bytes_pulled;       /* read by the receiver from the sender's memory */
     uint64_t memory;                    /* shared memory that others fill for this process, in bytes */
     uint64_t packets, packets_again, packets_alien;     /* sent; of these, for the second time; received and not believed */

@@ -24,6 +24,7 @@
 #include "netmod/routing/card.h"
 #include "netmod/core/core.h"
 #include "netmod/core/failed.h"
+#include "netmod/core/handlers.h"
 #include "netmod/core/links.h"
 #include "netmod/core/probe.h"
 #include "netmod/routing/settings.h"
@@ -75,7 +76,14 @@ struct Core {
     Links links;
     bool missing_told = false;
     Card card;
-    std::array<std::uint64_t, channels_max> messages_received{}, bytes_received{};  // by the number of the channel
+    // By tag. Of a tag that nobody has registered every header is too short.
+    std::array<pm_handler, PM_TAGS_MAX> handlers = [] {
+        std::array<pm_handler, PM_TAGS_MAX> nobody{};
+        for (pm_handler &each : nobody)
+            each.smallest_header = UINT32_MAX;
+        return nobody;
+    }();
+    std::array<std::uint64_t, channels_max> messages_received{}, bytes_received{}, messages_dropped{};  // by the number of the channel
     std::uint64_t pulls = 0, bytes_pulled = 0;
     Error gave_up;  // why nothing goes on any more
     std::uint32_t polls = 0;
@@ -106,12 +114,9 @@ struct Core {
     bool prefer_pull = false;
     WaitPlan wait_plan{}, background_plan{};
 
-    void (*sent)(void *cookie) = nullptr;
     void (*idle)() = nullptr;
     Time looked{};  // when idle was called
     int (*has_news)() = nullptr;
-    void *(*arrived)(int, void *, void *, size_t, size_t) = nullptr;
-    void (*offered)(int, void *, void *) = nullptr;
 };
 
 extern Core *core;
@@ -130,7 +135,7 @@ extern std::atomic<bool> look_everywhere;            // after a sleep
 // In waiting.cc: how ranks of this host wait, which follows from their number and that of the cores.
 void make_wait_plans();
 // In receiving.cc: where each device delivers.
-void make_sinks(Sink (&sinks)[channels_max], const pm_setup &setup);
+void make_sinks(Sink (&sinks)[channels_max]);
 // In sending.cc: what is queued. The number of things done, or -1 on failure.
 int flush_all();
 
@@ -175,6 +180,8 @@ void settle(pm_peer *peer);
 const Error &lost(pm_peer *peer);
 // All paths to the peer are given back.
 void disconnect(pm_peer *peer);
+// From now on the messages of the card's owner have this peer as their source, whatever channel they come by; null: no peer.
+void introduce(const Card &card, pm_peer *source);
 // It has been quiet: whether hosts are still there. Peers whose hosts are not are given up.
 void watch_hosts();
 // The first message waits for the peer to answer: whether its host does not either, so that another network should be tried.

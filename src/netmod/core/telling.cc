@@ -40,6 +40,7 @@ int pm_get_traffic(pm_traffic *traffic)
         pm_traffic &sum = of(*channel);
         sum.messages_received += core->messages_received[channel->number];
         sum.bytes_received += core->bytes_received[channel->number];
+        sum.messages_dropped += core->messages_dropped[channel->number];
         if (channel->shared != nullptr) {
             sum.pulls = core->pulls;
             sum.bytes_pulled = core->bytes_pulled;
@@ -74,6 +75,8 @@ static pm::DeviceReport device_report(pm::Channel &channel, const std::string &n
     if (auto packets = channel.packets())
         report.detail = number(packets->sent, "packets, ") + number(packets->again, "of them sent again, ") +
                         number(packets->alien, "alien ones dropped");
+    if (std::uint64_t dropped = core->messages_dropped[channel.number]; dropped > 0)
+        report.detail += (report.detail.empty() ? "" : ", ") + number(dropped, "messages for nobody dropped");
     return report;
 }
 

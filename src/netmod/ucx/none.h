@@ -33,6 +33,7 @@ class Ucx {
     std::size_t write_card(void *) const { std::abort(); }
     Result<Peer *> connect(const void *, std::size_t) { std::abort(); }
     void disconnect(Peer *) { std::abort(); }
+    void introduce(const void *, std::size_t, pm_peer *) { std::abort(); }
     Status try_send(Peer *, const Message &, SendProgress *) { std::abort(); }
     bool try_send_whole(Peer *, const Message &) { std::abort(); }
     unsigned poll() { std::abort(); }

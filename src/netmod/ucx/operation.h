@@ -15,7 +15,8 @@ namespace pm::ucx {
 struct Prefix {
     std::uint8_t tag = 0;
     bool offered = false;
-    std::uint8_t unused[6]{};
+    std::uint8_t unused[2]{};
+    std::uint32_t sender = 0;  // the number that the receiver gave the sender
 };
 static_assert(sizeof(Prefix) == 8);
 
@@ -27,7 +28,8 @@ struct Operation {
     bool detached = false;  // nobody will ask for it: it goes back when it is done
     bool one_sided = false;
     bool offer = false;
-    void *cookie = nullptr;  // of an offer
+    void *cookie = nullptr;  // of an offer, and its tag
+    int tag = 0;
     bool done = false;
     ucs_status_t status = UCS_OK;
     Operation *next = nullptr;

@@ -61,11 +61,13 @@ struct Ucx::Greeting {
     Kind kind = hello;
     std::uint64_t from = 0, to = 0;  // processes
     std::uint64_t peer = 0;          // the place of the greeted peer in the greeter's list, which the answer repeats
+    std::uint64_t number = 0;        // in a welcome: what the greeter's messages should have as their sender
 };
 
 // A payload on its way to its place.
 struct Ucx::Incoming {
     Ucx *device;
+    int tag;
     void *cookie;
     std::size_t size;
     std::unique_ptr<std::byte[]> buffer;  // when it has no place
@@ -74,17 +76,18 @@ struct Ucx::Incoming {
 // A payload that waits at its sender.
 class Ucx::Waiting final : public Offer {
   public:
-    Waiting(Ucx *device, void *rendezvous, std::size_t size) : device_(device), rendezvous_(rendezvous), size_(size) {}
+    Waiting(Ucx *device, int tag, void *rendezvous, std::size_t size) : device_(device), tag_(tag), rendezvous_(rendezvous), size_(size) {}
 
     void take(void *place, void *cookie) override
     {
         std::unique_ptr<Waiting> gone(this);
         Turn turn(device_->gate_);
-        device_->receive(cookie, place, rendezvous_, size_);
+        device_->receive(tag_, cookie, place, rendezvous_, size_);
     }
 
   private:
     Ucx *device_;
+    int tag_;
     void *rendezvous_;
     std::size_t size_;
 };
@@ -213,13 +216,32 @@ Result<Peer *> Ucx::connect(const void *card, std::size_t size)
     return peers_.back().get();
 }
 
+void Ucx::introduce(const void *card, std::size_t size, pm_peer *source)
+{
+    CardHead head;
+    if (size < sizeof head)
+        return;
+    std::memcpy(&head, card, sizeof head);
+    Turn turn(gate_);
+    if (source != nullptr || sender_numbers_.contains(head.process))
+        sources_[sender_number(head.process)] = source;
+}
+
+std::uint32_t Ucx::sender_number(std::uint64_t process)
+{
+    auto [found, added] = sender_numbers_.try_emplace(process, static_cast<std::uint32_t>(sources_.size()));
+    if (added)
+        sources_.push_back(nullptr);
+    return found->second;
+}
+
 void Ucx::disconnect(Peer *peer)
 {
     Turn turn(gate_);
     if (peer->endpoint == nullptr)
         return;
     if (peer->state == Peer::State::open)
-        send_greeting(peer->endpoint, {Greeting::bye, process_, peer->process, 0}, nullptr);
+        send_greeting(peer->endpoint, {Greeting::bye, process_, peer->process}, nullptr);
     bool forced = peer->state != Peer::State::open;
     peer->state = Peer::State::gone;
     peer->left = true;
@@ -281,15 +303,15 @@ void Ucx::on_sent(void *request, ucs_status_t status, void *context)
             device->lose(operation->peer, status);
     }
     if (operation->offer && status == UCS_OK && !device->closing_down_)
-        device->sink_.taken(operation->cookie);
+        device->sink_.taken(operation->tag, operation->cookie);
     device->give_back(operation);
 }
 
 namespace {
 
-std::size_t write_header(std::byte *place, const Message &message)
+std::size_t write_header(std::byte *place, const Peer *peer, const Message &message)
 {
-    Prefix prefix{message.tag, message.offered};
+    Prefix prefix{message.tag, message.offered, {}, peer->number};
     std::memcpy(place, &prefix, sizeof prefix);
     message.copy_header_to(place + sizeof prefix);
     return sizeof prefix + message.header_size;
@@ -303,7 +325,7 @@ ucs_status_ptr_t Ucx::post(Peer *peer, Operation *operation, const Message &mess
     ucp_request_param_t param = send_parameters(operation);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = flags;
-    std::size_t header_size = write_header(operation->header.data(), message);
+    std::size_t header_size = write_header(operation->header.data(), peer, message);
     outstanding_++;
     ucs_status_ptr_t request = ucp_am_send_nbx(peer->endpoint, message_id, operation->header.data(), header_size, data,
                                                message.payload.size, &param);
@@ -383,12 +405,13 @@ Status Ucx::offer(Peer *peer, const Message &message, void *cookie)
     operation->detached = true;
     operation->offer = true;
     operation->cookie = cookie;
+    operation->tag = message.tag;
     operation->peer = peer;
     ucs_status_ptr_t request = post(peer, operation, message, message.payload.data, UCP_AM_SEND_FLAG_RNDV);
     if (UCS_PTR_IS_PTR(request))
         return Status::ok;
     if (request == nullptr)
-        sink_.taken(cookie);
+        sink_.taken(message.tag, cookie);
     return ended_at_once(peer, request, operation);
 }
 
@@ -400,7 +423,7 @@ Status Ucx::buffer(Peer *peer, const Message &message)
         ucp_request_param_t param{};
         param.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
         alignas(8) std::byte header[sizeof(Prefix) + largest_header];
-        std::size_t header_size = write_header(header, message);
+        std::size_t header_size = write_header(header, peer, message);
         ucs_status_ptr_t request = ucp_am_send_nbx(peer->endpoint, message_id, header, header_size, message.payload.data, size, &param);
         if (request == nullptr)
             return Status::ok;
@@ -453,7 +476,7 @@ void Ucx::greet(Peer *peer)
     }
     peer->state = Peer::State::greeting;
     auto place = std::ranges::find_if(peers_, [&](const auto &each) { return each.get() == peer; }) - peers_.begin();
-    send_greeting(peer->endpoint, {Greeting::hello, process_, peer->process, static_cast<std::uint64_t>(place)}, peer);
+    send_greeting(peer->endpoint, {Greeting::hello, process_, peer->process, static_cast<std::uint64_t>(place), 0}, peer);
 }
 
 // `peer` is lost when it cannot be sent; null for those who do not care.
@@ -490,7 +513,8 @@ ucs_status_t Ucx::on_greeting(void *context, const void *header, std::size_t hea
         if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0)
             return UCS_OK;
         bool meant = greeting.to == self->process_;
-        self->send_greeting(param->reply_ep, {meant ? Greeting::welcome : Greeting::stranger, self->process_, greeting.from, greeting.peer},
+        self->send_greeting(param->reply_ep, {meant ? Greeting::welcome : Greeting::stranger, self->process_, greeting.from, greeting.peer,
+                                              meant ? self->sender_number(greeting.from) : 0},
                             nullptr);
         // Its end must be noticed here, too, even if we never send to it: for that an endpoint of our own is needed.
         auto known = self->by_process_.find(greeting.from);
@@ -511,10 +535,12 @@ ucs_status_t Ucx::on_greeting(void *context, const void *header, std::size_t hea
     Peer *peer = self->peers_[greeting.peer].get();
     if (peer->state != Peer::State::greeting)
         return UCS_OK;
-    if (greeting.kind == Greeting::welcome && greeting.from == peer->process)
+    if (greeting.kind == Greeting::welcome && greeting.from == peer->process) {
+        peer->number = static_cast<std::uint32_t>(greeting.number);
         peer->state = Peer::State::open;
-    else
+    } else {
         self->lose(peer, UCS_ERR_UNREACHABLE);
+    }
     return UCS_OK;
 }
 
@@ -567,8 +593,9 @@ ucs_status_t Ucx::on_message(void *context, const void *header, std::size_t head
         return UCS_OK;
     alignas(16) std::byte copy[sizeof(Prefix) + largest_header];
     std::memcpy(copy, header, header_size);
+    bool wanted = true;
     if (self->polling_ && self->parked_.empty()) {
-        self->deliver(copy, rendezvous ? nullptr : data, size, rendezvous ? data : nullptr);
+        wanted = self->deliver(copy, header_size, rendezvous ? nullptr : data, size, rendezvous ? data : nullptr);
     } else {
         Parked &parked = self->parked_.emplace_back();
         parked.header.assign(copy, copy + header_size);
@@ -579,27 +606,34 @@ ucs_status_t Ucx::on_message(void *context, const void *header, std::size_t head
             parked.payload.assign(static_cast<std::byte *>(data), static_cast<std::byte *>(data) + size);
         self->any_parked_.store(true, std::memory_order_release);
     }
-    return rendezvous ? UCS_INPROGRESS : UCS_OK;
+    // With ok UCX tells the sender that it is done.
+    return rendezvous && wanted ? UCS_INPROGRESS : UCS_OK;
 }
 
-void Ucx::deliver(std::byte *header, void *payload, std::size_t size, void *rendezvous)
+bool Ucx::deliver(std::byte *header, std::size_t header_size, void *payload, std::size_t size, void *rendezvous)
 {
     Prefix prefix;
     std::memcpy(&prefix, header, sizeof prefix);
-    header += sizeof prefix;
     done_++;
+    Envelope envelope{prefix.sender < sources_.size() ? sources_[prefix.sender] : nullptr, header + sizeof prefix,
+                      header_size - sizeof prefix, prefix.tag};
     if (prefix.offered && rendezvous != nullptr && sink_.offered != nullptr) {
-        sink_.offered(prefix.tag, header, static_cast<Offer *>(new Waiting(this, rendezvous, size)), size);
-        return;
+        auto offer = new Waiting(this, prefix.tag, rendezvous, size);  // take()'s, perhaps before offered() returns
+        if (sink_.offered(envelope, static_cast<Offer *>(offer), size))
+            return true;
+        delete offer;
+        return false;
     }
-    void *cookie = sink_.arrived(prefix.tag, header, payload, rendezvous != nullptr ? 0 : size, size);
-    if (rendezvous != nullptr)
-        receive(cookie, sink_.place != nullptr ? sink_.place(cookie) : nullptr, rendezvous, size);
+    void *cookie = sink_.arrived(envelope, payload, rendezvous != nullptr ? 0 : size, size);
+    if (rendezvous == nullptr || cookie == nullptr)
+        return false;
+    receive(prefix.tag, cookie, sink_.place != nullptr ? sink_.place(prefix.tag, cookie) : nullptr, rendezvous, size);
+    return true;
 }
 
-void Ucx::receive(void *cookie, void *place, void *rendezvous, std::size_t size)
+void Ucx::receive(int tag, void *cookie, void *place, void *rendezvous, std::size_t size)
 {
-    auto incoming = std::make_unique<Incoming>(Incoming{this, cookie, size, nullptr});
+    auto incoming = std::make_unique<Incoming>(Incoming{this, tag, cookie, size, nullptr});
     if (place == nullptr) {
         incoming->buffer = std::make_unique<std::byte[]>(size);
         place = incoming->buffer.get();
@@ -626,9 +660,9 @@ void Ucx::on_received(void *request, ucs_status_t status, std::size_t, void *con
     if (self->closing_down_ || status != UCS_OK)
         return;  // its sender is gone, which on_error() tells
     if (incoming->buffer != nullptr)
-        self->sink_.more(incoming->cookie, incoming->buffer.get(), incoming->size);
+        self->sink_.more(incoming->tag, incoming->cookie, incoming->buffer.get(), incoming->size);
     else
-        self->sink_.placed(incoming->cookie);
+        self->sink_.placed(incoming->tag, incoming->cookie);
 }
 
 void Ucx::deliver_parked()
@@ -636,7 +670,9 @@ void Ucx::deliver_parked()
     while (!parked_.empty()) {
         Parked parked = std::move(parked_.front());
         parked_.pop_front();
-        deliver(parked.header.data(), parked.payload.data(), parked.size, parked.rendezvous);
+        bool wanted = deliver(parked.header.data(), parked.header.size(), parked.payload.data(), parked.size, parked.rendezvous);
+        if (parked.rendezvous != nullptr && !wanted)
+            ucp_am_data_release(worker_, parked.rendezvous);
     }
     any_parked_.store(false, std::memory_order_release);
 }

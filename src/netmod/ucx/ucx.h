@@ -53,6 +53,7 @@ struct Peer {
     Ucx *device = nullptr;
     ucp_ep_h endpoint = nullptr;
     std::uint64_t process = 0;
+    std::uint32_t number = 0;  // that it gave us, once it is open
     std::vector<std::byte> address;
     bool to_flush = false;     // in Ucx::to_flush_
     std::size_t buffered = 0;  // bytes of accepted messages that UCX has not sent yet
@@ -75,6 +76,7 @@ class Ucx {
     // Answers at once; the proof comes with the first message.
     Result<Peer *> connect(const void *card, std::size_t size);
     void disconnect(Peer *peer);
+    void introduce(const void *card, std::size_t size, pm_peer *source);
 
     // Whether it was reached and is not gone; and the end of it when the caller knows better.
     bool in_use(const Peer *peer) const { return peer->state == Peer::State::open && !peer->left; }
@@ -147,8 +149,10 @@ class Ucx {
     void lose(Peer *peer, ucs_status_t status) { lose(peer, ucs_status_string(status)); }
     void lose(Peer *peer, const std::string &why);
     void close(Peer *peer, bool forced);
-    void deliver(std::byte *header, void *payload, std::size_t size, void *rendezvous);
-    void receive(void *cookie, void *place, void *rendezvous, std::size_t size);
+    // Of a rendezvous: whether somebody takes the payload, now or later.
+    bool deliver(std::byte *header, std::size_t header_size, void *payload, std::size_t size, void *rendezvous);
+    void receive(int tag, void *cookie, void *place, void *rendezvous, std::size_t size);
+    std::uint32_t sender_number(std::uint64_t process);
     void deliver_parked();
     Status prepare(RemoteMemory *memory);
     Operation *begin(Peer *peer);
@@ -171,6 +175,9 @@ class Ucx {
     std::vector<std::byte> address_;
     std::vector<std::unique_ptr<Peer>> peers_;
     std::unordered_map<std::uint64_t, Peer *> by_process_;
+    // Those who have greeted us or were introduced: the numbers that we gave them, and the sources by these.
+    std::unordered_map<std::uint64_t, std::uint32_t> sender_numbers_;
+    std::vector<pm_peer *> sources_;
     std::vector<Peer *> to_greet_, to_close_;
     std::vector<void *> closing_;  // requests
     std::vector<std::unique_ptr<Operation>> operations_;

@@ -127,6 +127,14 @@ void Udp::disconnect(Peer *peer)
     transmit(now());
 }
 
+void Udp::introduce(const void *card, std::size_t size, pm_peer *source)
+{
+    std::optional<Card> other = Card::read({static_cast<const std::byte *>(card), size});
+    Turn turn(gate_);
+    if (other)
+        endpoint_->introduce(*other, source);
+}
+
 Status Udp::try_send(Peer *peer, const Message &message, SendProgress *progress)
 {
     Turn turn(gate_);

@@ -94,7 +94,24 @@ Peer *Endpoint::add(const Card &card)
     table_[free_.back()] = std::move(peer);
     free_.pop_back();
     by_name_[added->name] = added;
+    if (auto known = sources_.find(added->name); known != sources_.end())
+        added->source = known->second;
     return added;
+}
+
+void Endpoint::introduce(const Card &card, pm_peer *source)
+{
+    std::uint64_t name = name_of(card.key);
+    if (source != nullptr) {
+        sources_[name] = source;
+        if (auto found = by_name_.find(name); found != by_name_.end())
+            found->second->source = source;
+        return;
+    }
+    sources_.erase(name);
+    for (const auto &peer : table_)  // those who are told good-bye have no name any more
+        if (peer != nullptr && peer->name == name)
+            peer->source = nullptr;
 }
 
 void Endpoint::remove(Peer *peer)
@@ -151,7 +168,7 @@ Outgoing &Endpoint::outgoing_of(Peer *peer)
 Incoming &Endpoint::incoming_of(Peer *peer)
 {
     if (peer->incoming == nullptr)
-        peer->incoming = std::make_unique<Incoming>(settings_, sink_, full_sequence(peer->its_first_sequence));
+        peer->incoming = std::make_unique<Incoming>(settings_, sink_, full_sequence(peer->its_first_sequence), peer->source);
     return *peer->incoming;
 }
 

@@ -93,6 +93,7 @@ struct Peer {
     std::size_t parted = 0;          // so much of it has been sent; all: it is only kept for who sends it
     std::size_t part_size = 0;
     Error error;
+    pm_peer *source = nullptr;  // of its messages
 };
 
 // Datagrams for one address: of `segment` bytes each, but for the last one. The pieces are valid until the endpoint is called again.
@@ -134,6 +135,8 @@ class Endpoint {
     // The peer with this card: the same again for the same process.
     Peer *connect(const Card &card);
     void disconnect(Peer *peer);
+    // As introduce of the PM contract.
+    void introduce(const Card &card, pm_peer *source);
     // Says good-bye to all.
     void close();
 
@@ -232,6 +235,7 @@ class Endpoint {
     std::vector<std::unique_ptr<Peer>> table_;  // by the low part of the number
     std::vector<std::uint32_t> free_;           // places in it
     std::unordered_map<std::uint64_t, Peer *> by_name_;
+    std::unordered_map<std::uint64_t, pm_peer *> sources_;  // by name; also of those who have not greeted us yet
     std::uint32_t incarnations_ = 0;
     std::deque<std::uint32_t> ready_;
     std::set<std::pair<Time, std::uint32_t>> timers_;  // one for a peer that has something to wait for

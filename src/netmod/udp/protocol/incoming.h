@@ -25,8 +25,9 @@ class Incoming {
   public:
     enum class Verdict { taken, twice, dropped, nonsense };
 
-    Incoming(const ProtocolSettings &settings, const Sink &sink, std::uint64_t first_sequence)
-        : settings_(settings), sink_(sink), expected_(first_sequence)
+    // `source` is looked at when a message begins.
+    Incoming(const ProtocolSettings &settings, const Sink &sink, std::uint64_t first_sequence, pm_peer *const &source)
+        : settings_(settings), sink_(sink), source_(source), expected_(first_sequence)
     {
     }
 
@@ -91,6 +92,7 @@ class Incoming {
 
     const ProtocolSettings &settings_;
     const Sink &sink_;
+    pm_peer *const &source_;
     std::uint64_t expected_;
     std::map<std::uint64_t, Early> early_;
     std::size_t early_bytes_ = 0;  // in memory of ours

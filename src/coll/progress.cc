@@ -1,0 +1,25 @@
+#include "coll/progress.h"
+
+#include "coll/barrier/barrier.h"
+#include "coll/mcast/mcast.h"
+#include "coll/window/window.h"
+
+extern "C" {
+
+void pm_coll_poll(void)
+{
+    if (pm_barriers_in_flight)
+        pm_barrier_poll();
+    if (pm_counters_armed)
+        pm_windows_poll();
+    if (pm_mcast_watches)
+        pm_mcast_poll();
+}
+
+void pm_coll_attend(void)
+{
+    pm_mcast_attend();
+    pm_barrier_attend();
+}
+
+}  // extern "C"
