@@ -20,7 +20,8 @@ $(tail -20 output | sed 's/^/        /')"
 
 # at_once "FUNCTION..."...: each list in a process and a folder of its own, with the programs of this one, all lists at the same time.
 at_once() {
-    local list each found
+    local list each found running=()
+    trap 'kill "${running[@]}"; wait; exit 130' INT TERM HUP
     for list; do
         rm -rf "${list// /-}"
         (
@@ -29,8 +30,10 @@ at_once() {
             for each in $list; do $each; done
             echo $passed $failed $skipped >found
         ) &
+        running+=($!)
     done
     wait
+    trap - INT TERM HUP
     for list; do
         found=$(cat "${list// /-}/found") || { echo "FAILED  $list: ended early"; found="0 1 0"; }
         # shellcheck disable=SC2086 # three numbers
