@@ -2,7 +2,7 @@
 // of anything that fulfils the contract (pm/device.h), and says of each capability whether the device has it. What it does
 // not have is never called.
 //
-// SHMEM counts nanoseconds: Connection and poll_first() call it without a virtual function.
+// SHMEM counts nanoseconds: Connection and Links::poll_direct() call it without a virtual function.
 #pragma once
 
 #include <chrono>

@@ -42,6 +42,9 @@ struct Links {
         return channels.back().get();
     }
 
+    // Each time; the others are polled by turns.
+    unsigned poll_direct() { return direct != nullptr ? direct->poll() : 0; }
+
     // What this process says of itself.
     Card card(std::uint32_t process) const;
     // What another says about a channel that leads to it over a network: empty when it has nothing like it.

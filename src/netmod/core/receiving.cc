@@ -139,7 +139,7 @@ int poll_devices()
         failed(core->gave_up);
         return -1;
     }
-    int done = core->links.direct != nullptr ? static_cast<int>(core->links.direct->poll()) : 0;
+    auto done = static_cast<int>(core->links.poll_direct());
     bool all = false;
     if (look_everywhere.load(std::memory_order_relaxed)) [[unlikely]] {
         look_everywhere.store(false, std::memory_order_relaxed);
