@@ -213,6 +213,9 @@ Result<Links> open_links(const pm_setup &setup, Sinks sinks)
                                           ", is on none of the networks in MPIR_CVAR_CH4_COMPOSITE_NETWORKS"
                                           : links.missing.front())};
     std::ranges::sort(links.channels, {}, [](const auto &channel) { return channel->number; });
+    for (const auto &channel : links.channels)
+        if (channel->direct == nullptr)
+            links.by_turns.push_back(channel.get());
     return links;
 }
 

@@ -28,8 +28,9 @@ struct NetworkLink {
 };
 
 struct Links {
-    std::vector<std::unique_ptr<Channel>> channels;  // in the order of their numbers, those that are polled first in front
+    std::vector<std::unique_ptr<Channel>> channels;  // in the order of their numbers
     shmem::Shmem *direct = nullptr;                  // the one that is called without a virtual function, if it is open
+    std::vector<Channel *> by_turns;                 // the others
     std::vector<NetworkLink> networks;               // as on our card
     std::vector<std::string> missing;                // a sentence for each device that is not open though it was wanted
 

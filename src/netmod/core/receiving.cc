@@ -86,7 +86,7 @@ bool has_turn(Channel *channel)
     std::uint32_t interval = !channel->has_peers                    ? PM_ALONE_INTERVAL
                              : core->quiet_polls < PM_QUIET_BEFORE_ALL ? PM_BUSY_INTERVAL
                                                                      : 1;
-    if (++channel->skipped < interval && !channel->capabilities.quick_poll) [[likely]]
+    if (++channel->skipped < interval) [[likely]]
         return false;
     channel->skipped = 0;
     return true;
@@ -103,8 +103,10 @@ int poll(Channel *channel)
         failed(*failure);
         return -1;
     }
-    // Whoever speaks is asked again at once.
-    if (done > 0)
+    // Whoever speaks is asked again at once, and one that costs little each time.
+    if (channel->capabilities.quick_poll)
+        channel->skipped = PM_ALONE_INTERVAL;
+    else if (done > 0)
         channel->skipped = PM_BUSY_INTERVAL;
     return done;
 }
@@ -112,10 +114,10 @@ int poll(Channel *channel)
 int poll_by_turns(bool all)
 {
     int done = 0;
-    for (const auto &channel : core->links.channels) {
-        if (channel->direct != nullptr || !(has_turn(channel.get()) || all)) [[likely]]
+    for (Channel *channel : core->links.by_turns) {
+        if (!(has_turn(channel) || all)) [[likely]]
             continue;
-        int count = poll(channel.get());
+        int count = poll(channel);
         if (count < 0)
             return count;
         done += count;
