@@ -156,11 +156,44 @@ static void composite_launcher_failed(const struct composite_launcher *launcher,
     composite_end_job(255);
 }
 
+/* Groups that were spawned may come and go as long as the job runs: what is not needed to tell how they ended is given back. */
+void composite_group_ended(struct HYD_pg *pg)
+{
+    if (pg->pgid == 0)
+        return;
+    for (struct HYD_proxy * proxy = pg->proxy_list; proxy; proxy = proxy->next) {
+        if (!proxy->exec_launch_info)
+            continue;
+        HYDU_free_strlist(proxy->exec_launch_info);
+        MPL_free(proxy->exec_launch_info);
+        proxy->exec_launch_info = NULL;
+    }
+    for (struct composite_launcher * launcher = composite_launchers; launcher; launcher = launcher->next)
+        launcher->over |= launcher->pgid == pg->pgid;
+}
+
+/* Launchers of groups that are no more, once they have ended. */
+static void composite_forget_launchers(void)
+{
+    struct composite_launcher **place = &composite_launchers;
+
+    while (*place) {
+        struct composite_launcher *launcher = *place;
+        if (launcher->over && composite_has_ended(launcher)) {
+            *place = launcher->next;
+            MPL_free(launcher->command);
+            MPL_free(launcher);
+        } else
+            place = &launcher->next;
+    }
+}
+
 /* Returns how many launchers have proxies that are not connected. */
 static int composite_look_after_launchers(void)
 {
     int starting = 0;
 
+    composite_forget_launchers();
     for (struct composite_launcher * launcher = composite_launchers; launcher; launcher = launcher->next) {
         struct HYD_proxy *proxy = launcher->joined ? NULL : composite_missing(launcher);
         launcher->joined = !proxy;

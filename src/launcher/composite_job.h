@@ -38,6 +38,9 @@ HYD_status composite_no_more_input(void);
  * signal that ends. */
 HYD_status composite_pass_on(struct HYD_proxy *proxy, int signum);
 
+/* All proxies of a group have ended: what is kept for it is given back, but how its ranks ended. */
+void composite_group_ended(struct HYD_pg *pg);
+
 /* After a command or the end of a proxy: a barrier that some have entered and others, who have ended, never will ends the job. */
 void composite_barrier_possible(const struct HYD_proxy *proxy);
 

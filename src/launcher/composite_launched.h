@@ -9,7 +9,8 @@ struct composite_launcher {
     int ended;                  /* whether `status` is that of waitpid, */
     int status;
     long when;                  /* and since when */
-    int joined;                 /* all its proxies have connected */
+    int joined;                 /* all its proxies have connected, */
+    int over;                   /* and have told how their ranks ended, who are not those of the first group */
     int itself;                 /* no launcher, but the proxy on this host */
     char *command;
     struct composite_launcher *next;

@@ -119,6 +119,14 @@ concept Watched = requires(D device, const typename D::Peer *const_peer, typenam
     device.give_up(peer, why);
 };
 
+// It looks after peers of other jobs, who do not end with ours, when it is asked to now and then while it is quiet: failure() tells.
+template <class D>
+concept LooksAfterPeers = requires(D device, std::chrono::nanoseconds now) { device.look_after_peers(now); };
+
+// It wants to know before the last disconnects that this process ends in order.
+template <class D>
+concept Leaves = requires(D device) { device.leave(); };
+
 // Messages whose payload waits at the sender until the receiver takes it, while others follow. ok: the header may be reused; the payload
 // when Sink::taken(cookie) says so. again: nothing happened. The receiver gets an Offer (pm/message.h).
 template <class D>

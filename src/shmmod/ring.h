@@ -32,16 +32,21 @@ inline constexpr std::size_t first_limit = 32 * 1024;  // of the bulk area; hold
 inline constexpr std::uint32_t report_interval = 16;  // cells consumed between two reports to the producer
 inline constexpr std::size_t line_pair = 128;         // keeps two writers off one cache line and its neighbour
 
+// Of a slot, as its producer says. Nothing is written to it after it was closed.
+enum : std::uint32_t { ring_open = 1, ring_closed = 2 };
+
 enum class CellKind : std::uint8_t { small = 1, first = 2, more = 3 };
 
 template <template <class> class Atomic>
 struct RingControl {
     alignas(line_pair) Atomic<std::uint32_t> consumed;  // written by the consumer
     Atomic<std::uint32_t> pull_works;                   // written by the consumer: 1 it can read the producer's memory
-    alignas(line_pair) Atomic<std::uint32_t> open;      // written by the producer, 1 when the rest of this line is valid
+    alignas(line_pair) Atomic<std::uint32_t> open;      // written by the producer, not 0 when the rest of this line is valid
     std::int32_t producer_process;
+    std::uint64_t producer_started;                     // see base/process.h
     std::uint64_t producer_probe_address;               // of producer_probe_value in the producer's memory
-    std::uint64_t producer_probe_value;
+    std::uint64_t producer_probe_value;                 // who it is, too: no two channels have the same
+    std::uint64_t bulk_memory;                          // of the bulk area that has memory
 };
 
 template <template <class> class Atomic>
@@ -148,6 +153,13 @@ class Producer {
         publish(cell, CellKind::more, 0, 0, bulk_head_);
         *accepted = piece;
         return true;
+    }
+
+    // The last call: whatever was pushed before is still seen, and then the ring may be another's.
+    void close()
+    {
+        // [E1] everything is pushed; pairs with [E2] in Consumer::finished.
+        memory_->control.open.store(ring_closed, std::memory_order_release);
     }
 
     // The bulk area has no memory and there is none to be had.
@@ -310,6 +322,15 @@ class Consumer {
         if (kind != CellKind::small || next_ % report_interval == 0)
             report();
     }
+
+    // The producer has closed it and everything has been consumed: nobody writes here any more.
+    bool finished() const
+    {
+        // [E2] what was pushed before it was closed is visible; pairs with [E1] in Producer::close.
+        return memory_->control.open.load(std::memory_order_acquire) == ring_closed && !ready();
+    }
+    // On behalf of a producer that has died.
+    void close() { memory_->control.open.store(ring_closed, std::memory_order_relaxed); }
 
     void report_pull_works(bool works) { memory_->control.pull_works.store(works ? 1 : 2, std::memory_order_relaxed); }
     const RingControl<Atomic> &control() const { return memory_->control; }

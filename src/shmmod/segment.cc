@@ -112,6 +112,15 @@ Error reserve(int file, std::size_t offset, std::size_t size)
     return system_error("shared memory: reserving " + kibibytes(size) + (space.empty() ? "" : " (" + space + ")"), error_number);
 }
 
+bool give_up(int file, std::size_t offset, std::size_t size)
+{
+    int result;
+    do
+        result = fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(size));
+    while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
 Error check_space(int file, std::size_t size, const std::string &purpose)
 {
     std::size_t left = 0;

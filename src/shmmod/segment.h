@@ -4,8 +4,8 @@
 // share one file (host_file.h); that of another job is opened as /proc/PROCESS/fd/FILE. A peer believes a region only when the
 // random token inside is the one on the card. Memory is reserved before it is touched, so a full /dev/shm is an error or
 // back-pressure and never SIGBUS.
-// Layout: one header room, then slots of equal size; a sender claims a slot and uses the ring in it; then the heap. The file is
-// sparse: a slot that nobody claimed costs nothing.
+// Layout: one header room, then slots of equal size; a sender claims a slot and uses the ring in it (slots.h); then the heap. The
+// file is sparse: a slot that nobody has claimed, or that was given back, costs nothing.
 #pragma once
 
 #include <atomic>
@@ -27,13 +27,14 @@ inline constexpr std::size_t header_room = 64 * 1024;  // a multiple of every pa
 inline constexpr std::size_t ring_room = 64 * 1024;
 inline constexpr std::size_t slot_room = ring_room + bulk_size;
 inline constexpr std::uint32_t slot_limit = 4096;
-inline constexpr std::uint64_t segment_magic = 0x34746573706d6f63;  // changes with the layout
+inline constexpr std::uint64_t segment_magic = 0x35746573706d6f63;  // changes with the layout
 
 static_assert(sizeof(RingMemory<std::atomic>) <= ring_room);
 
 struct SegmentHeader {
     std::uint64_t magic;
     std::uint64_t token;
+    std::uint64_t started;        // when the owner was: see base/process.h
     std::uint64_t probe_address;  // of a word in the owner's memory that holds the token: tests whether pulling works
     std::uint64_t heap_address;   // in the owner's memory; valid once heap_open is 1: see heap.h
     std::atomic<std::uint32_t> heap_open;
@@ -41,7 +42,8 @@ struct SegmentHeader {
     std::atomic<std::uint32_t> not_woken;  // 1: a sender could not open that pipe
     std::atomic<std::uint64_t> memory;     // reserved in this region by senders
     alignas(line_pair) std::atomic<std::uint32_t> ready;    // see doorbell.h
-    alignas(line_pair) std::atomic<std::uint32_t> claimed;  // slots taken by senders
+    alignas(line_pair) std::atomic<std::uint32_t> claimed;  // slots taken by senders, given back or not
+    std::atomic<std::uint64_t> given_back[slot_limit / 64];  // see slots.h
 };
 
 // An mmap that is undone at the end.
@@ -65,6 +67,9 @@ Result<File> create_nameless_file(Backing backing, std::size_t size);
 
 // Gives [offset, offset + size) memory, or says why not.
 Error reserve(int file, std::size_t offset, std::size_t size);
+
+// Takes the memory of [offset, offset + size) away: it is as it was before it was reserved. False when that cannot be done.
+bool give_up(int file, std::size_t offset, std::size_t size);
 
 // Whether the file system of `file` has `size` bytes left; an error with both sizes when not.
 Error check_space(int file, std::size_t size, const std::string &purpose);

@@ -7,12 +7,14 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <new>
 #include <string>
 
 #include "base/hash.h"
+#include "shmmod/slots.h"
 
 namespace pm::shmem {
 namespace {
@@ -23,14 +25,22 @@ constexpr unsigned cells_a_drain = 64;  // one sender does not keep the others w
 // The word that peers read to test pulling.
 std::uint64_t probe_word;
 
-// Whether the region is what the card says.
-bool is_region_of(int file, const Card &card)
+constexpr std::chrono::milliseconds between_looks{250};
+// One that has ended may have left before, and its words not be read yet; or our own job ends with it, which tells more.
+constexpr std::chrono::milliseconds time_to_be_heard{1000};
+constexpr std::size_t most_departed = 256;
+
+// Whether the region is what the card says, and when its owner was started.
+bool is_region_of(int file, const Card &card, std::uint64_t *started = nullptr)
 {
     SegmentHeader header{};
     constexpr std::size_t fixed_part = offsetof(SegmentHeader, probe_address);
-    return pread(file, static_cast<void *>(&header), fixed_part, static_cast<off_t>(card.region)) ==
-               static_cast<ssize_t>(fixed_part) &&
-           header.magic == segment_magic && header.token == card.token + card.region;
+    bool is = pread(file, static_cast<void *>(&header), fixed_part, static_cast<off_t>(card.region)) ==
+                  static_cast<ssize_t>(fixed_part) &&
+              header.magic == segment_magic && header.token == card.token + card.region;
+    if (is && started != nullptr)
+        *started = header.started;
+    return is;
 }
 
 std::size_t page_size()
@@ -44,7 +54,7 @@ bool slot_is_open(int file, std::size_t region, std::uint32_t slot)
 {
     std::uint32_t open = 0;
     auto place = static_cast<off_t>(region + slot_offset(slot) + offsetof(RingControl<std::atomic>, open));
-    return pread(file, &open, sizeof open, place) == sizeof open && open == 1;
+    return pread(file, &open, sizeof open, place) == sizeof open && open != 0;
 }
 
 }  // namespace
@@ -103,15 +113,22 @@ Result<std::unique_ptr<Shmem>> Shmem::create(const Settings &settings, const Sin
     device->header_->memory.store(detail::round_up(sizeof(SegmentHeader), page_size()), std::memory_order_relaxed);
     device->header_->magic = segment_magic;
     device->header_->token = probe_word;
+    device->header_->started = this_process().started;
     device->header_->probe_address = reinterpret_cast<std::uint64_t>(&probe_word);
     device->heap_ = Heap(file, region + heap_offset, device->header_);
     allow_pull_from_us();
     return device;
 }
 
-// Who has not attached yet should not.
 Shmem::~Shmem()
 {
+    leave();
+}
+
+// Who has not attached yet should not, and whoever looks after us sees that we have not died.
+void Shmem::leave()
+{
+    leaving_ = true;
     if (header_ != nullptr)
         header_->magic = 0;
 }
@@ -138,6 +155,14 @@ Result<Shmem::Peer *> Shmem::connect(const void *card, std::size_t size)
     auto peer = new Peer;
     peer->card = other;
     peer->host = host.value();
+    peer->process.number = other.process;
+    peer->foreign = peer->host != host_;
+    if (peer->foreign) {
+        if (is_region_of(peer->host->descriptor(), other, &peer->process.started))
+            peer->process = confirmed(peer->process);
+        peer->left = std::erase(departed_, peer->identity()) != 0;
+        foreign_.push_back(peer);
+    }
     return peer;
 }
 
@@ -153,8 +178,94 @@ void Shmem::introduce(const void *card, std::size_t size, pm_peer *source)
     else
         sources_.erase(sender);
     for (auto &incoming : incoming_)
-        if (incoming != nullptr && incoming->sender == sender)
+        if (incoming != nullptr && incoming->identity() == sender)
             incoming->source = source;
+}
+
+void Shmem::disconnect(Peer *peer)
+{
+    // In our own job nobody wants to know; at the end it shows by itself.
+    if (peer->foreign && peer->ready == nullptr && !leaving_ && !peer->left && peer->ended_since == never)
+        (void) prepare(peer);
+    if (peer->ready != nullptr && (peer->foreign || !leaving_)) {
+        peer->producer.close();
+        ring(peer);
+    }
+    for (WakeFile &wake : wake_files_)
+        if (wake.process == peer->card.process)
+            wake = {};
+    std::erase(foreign_, peer);
+    bool foreign = peer->foreign;
+    if (peer->ended_since != never)
+        failure_ = {};
+    delete peer;
+    std::erase_if(other_hosts_, [](const auto &each) { return each.second.expired(); });
+    if (foreign && !leaving_)
+        close_rings_of_the_dead();
+}
+
+// In our file there is nobody else.
+bool Shmem::is_foreign(std::uint64_t identity) const
+{
+    constexpr std::uint64_t longest_file = std::uint64_t{1} << 48;
+    return identity - host_->token() >= longest_file;
+}
+
+// Whoever is gone cannot close its ring itself. What is in it comes first, by the next poll.
+void Shmem::close_rings_of_the_dead()
+{
+    for (const auto &incoming : incoming_)
+        if (incoming != nullptr && incoming->foreign && process_has_ended(incoming->process)) {
+            incoming->consumer.close();
+            header_->ready.fetch_or(ready_bit(incoming->slot), std::memory_order_relaxed);
+        }
+}
+
+void Shmem::look_after_peers(Time now)
+{
+    if (foreign_.empty() || now - looked_ < between_looks)
+        return;
+    looked_ = now;
+    failure_ = {};
+    bool died = false;
+    for (Peer *peer : foreign_) {
+        if (peer->left || !process_has_ended(peer->process))
+            continue;
+        // Ended as it should, by MPI_Finalize.
+        if (!is_region_of(peer->host->descriptor(), peer->card)) {
+            peer->left = true;
+            continue;
+        }
+        if (peer->ended_since == never) {
+            peer->ended_since = now;
+            died = true;
+        }
+        if (now - peer->ended_since >= time_to_be_heard && !failure_)
+            failure_ = {Status::unreachable, "shmem: process " + std::to_string(peer->card.process) +
+                                                 " of another job on this host, which this one is connected with, has died: it "
+                                                 "called neither MPI_Comm_disconnect nor MPI_Finalize"};
+    }
+    if (died)
+        close_rings_of_the_dead();
+}
+
+void Shmem::has_left(std::uint64_t sender)
+{
+    // It may have come back before we read what it left.
+    if (std::ranges::any_of(incoming_, [&](const auto &each) { return each != nullptr && each->identity() == sender; }))
+        return;
+    bool known = false;
+    for (Peer *peer : foreign_)
+        if (peer->identity() == sender) {
+            // One that has died has not said so itself.
+            peer->left = peer->ended_since == never;
+            known = true;
+        }
+    if (known)
+        return;
+    departed_.push_back(sender);
+    if (departed_.size() > most_departed)
+        departed_.pop_front();
 }
 
 // The file that the card's owner is in: ours, or that of another job.
@@ -181,8 +292,7 @@ Status Shmem::attach(Peer *peer)
         return peer->error.status;
     int file = peer->host->descriptor();
     // The memory of one that was killed is still there.
-    bool gone = kill(peer->card.process, 0) != 0 && errno == ESRCH;
-    if (gone || !is_region_of(file, peer->card))
+    if (process_has_ended(peer->process) || !is_region_of(file, peer->card))
         return fail({Status::unreachable, "shmem: process " + std::to_string(peer->card.process) +
                                               " has ended, or has no channel where its card says"});
     Result<Mapping> header_mapping = Mapping::create(file, peer->card.region, header_room);
@@ -190,9 +300,9 @@ Status Shmem::attach(Peer *peer)
         return fail(header_mapping.error());
     auto header = reinterpret_cast<SegmentHeader *>(header_mapping.value().data());
 
-    std::uint32_t slot = header->claimed.fetch_add(1, std::memory_order_relaxed);
+    std::uint32_t slot = claim_slot(&header->claimed, header->given_back);
     if (slot >= slot_limit)
-        return fail({Status::no_memory, "shmem: process " + std::to_string(peer->card.process) + " has already been sent to by " +
+        return fail({Status::no_memory, "shmem: process " + std::to_string(peer->card.process) + " is being sent to by " +
                                             std::to_string(slot_limit) + " processes, which is all it has room for"});
     std::size_t offset = peer->card.region + slot_offset(slot);
     if (Error error = reserve(file, offset, sizeof(RingMemory<std::atomic>)))
@@ -204,10 +314,11 @@ Status Shmem::attach(Peer *peer)
 
     auto memory = reinterpret_cast<RingMemory<std::atomic> *>(mapping.value().data());
     memory->control.producer_process = card_.process;
+    memory->control.producer_started = header_->started;
     memory->control.producer_probe_address = header_->probe_address;
     memory->control.producer_probe_value = header_->token;
     // [O1] publishes who we are; pairs with [O2] in incoming_of.
-    memory->control.open.store(1, std::memory_order_release);
+    memory->control.open.store(ring_open, std::memory_order_release);
 
     peer->header = std::move(header_mapping.value());
     peer->slot = std::move(mapping.value());
@@ -219,6 +330,7 @@ Status Shmem::attach(Peer *peer)
         // It grows by doubling.
         reinterpret_cast<SegmentHeader *>(self->header.data())
             ->memory.fetch_add(size == first_limit ? size : size / 2, std::memory_order_relaxed);
+        reinterpret_cast<RingMemory<std::atomic> *>(self->slot.data())->control.bulk_memory = size;
         return true;
     };
     peer->producer = Producer<std::atomic>(memory, peer->slot.data() + ring_room, BulkReserve{reserve_bulk, peer});
@@ -357,8 +469,11 @@ unsigned Shmem::drain_ready(std::uint32_t bits)
         auto first = static_cast<std::uint32_t>(__builtin_ctz(bits));
         bits &= bits - 1;
         for (std::uint32_t slot = first; slot < claimed; slot += ready_bits) {
-            if (Incoming *incoming = incoming_of(slot))
+            if (Incoming *incoming = incoming_of(slot)) {
                 delivered += drain(incoming);
+                if (incoming->consumer.finished()) [[unlikely]]
+                    give_back(slot);
+            }
         }
     }
     return delivered;
@@ -377,22 +492,51 @@ Shmem::Incoming *Shmem::incoming_of(std::uint32_t slot)
     }
     auto memory = reinterpret_cast<RingMemory<std::atomic> *>(mapping.value().data());
     // [O2] the sender's identity is valid; pairs with [O1] in attach.
-    if (memory->control.open.load(std::memory_order_acquire) != 1)
+    if (memory->control.open.load(std::memory_order_acquire) == 0)
         return nullptr;
     auto incoming = std::make_unique<Incoming>();
     incoming->slot = slot;
     incoming->consumer = Consumer<std::atomic>(memory, mapping.value().data() + ring_room);
     incoming->mapping = std::move(mapping.value());
     const auto &control = incoming->consumer.control();
-    incoming->sender = control.producer_probe_value;
-    if (auto known = sources_.find(incoming->sender); known != sources_.end())
+    if (auto known = sources_.find(incoming->identity()); known != sources_.end())
         incoming->source = known->second;
     incoming->consumer.report_pull_works(
         pull_works(control.producer_process, control.producer_probe_address, control.producer_probe_value));
+    incoming->foreign = is_foreign(incoming->identity());
+    if (incoming->foreign) {
+        incoming->process = confirmed({control.producer_process, control.producer_started});
+        for (Peer *peer : foreign_)
+            if (peer->identity() == incoming->identity())
+                peer->left = false;
+    }
     if (slot >= incoming_.size())
         incoming_.resize(slot + 1);
     incoming_[slot] = std::move(incoming);
     return incoming_[slot].get();
+}
+
+// Its sender has closed it, or has died, and all that it sent is delivered.
+void Shmem::give_back(std::uint32_t slot)
+{
+    std::unique_ptr<Incoming> incoming = std::move(incoming_[slot]);
+    const auto &control = incoming->consumer.control();
+    std::size_t memory = detail::round_up(sizeof(RingMemory<std::atomic>), page_size()) +
+                         std::min<std::size_t>(control.bulk_memory, bulk_size);
+    if (incoming->foreign)
+        has_left(incoming->identity());
+    if (recent_ == incoming.get())
+        recent_ = nullptr;
+    // Memory that stays is cleared instead.
+    if (!give_up(host_->descriptor(), card_.region + slot_offset(slot), slot_room))
+        std::memset(static_cast<void *>(incoming->mapping.data()), 0, sizeof(RingMemory<std::atomic>));
+    header_->memory.fetch_sub(memory, std::memory_order_relaxed);
+    give_back_slot(slot, header_->given_back);
+}
+
+std::size_t Shmem::senders() const
+{
+    return static_cast<std::size_t>(std::ranges::count_if(incoming_, [](const auto &each) { return each != nullptr; }));
 }
 
 std::size_t Shmem::memory_in_use() const

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 #include "base/cpus.h"
 #include "base/process.h"
 #include "base/status.h"
+#include "base/time.h"
 #include "pm/device.h"
 #include "shmmod/doorbell.h"
 #include "shmmod/heap.h"
@@ -55,6 +57,13 @@ class Shmem {
         Producer<std::atomic> producer;
         HeapView heap;
         Error error;  // why the peer is not usable any more
+
+        // Of one that is not in our job, with which it would end.
+        bool foreign = false;
+        ProcessName process;
+        bool left = false;           // it has said that it sends us nothing more
+        Time ended_since = never;    // it has not, and its process has been seen to have ended
+        std::uint64_t identity() const { return card.token + card.region; }
     };
 
     ~Shmem();
@@ -64,8 +73,12 @@ class Shmem {
     Capabilities capabilities() const { return {largest_header, true, true}; }
     std::size_t write_card(void *card) const;
     Result<Peer *> connect(const void *card, std::size_t size);
-    void disconnect(Peer *peer) { delete peer; }
     void introduce(const void *card, std::size_t size, pm_peer *source);
+    // Gives everything back: the descriptor of another job with its last peer, mappings, and the slot at the peer, which still gets
+    // what was sent before. One of another job is told, so that our end is none of its business any more.
+    void disconnect(Peer *peer);
+    // Before the last disconnects: this process ends in order.
+    void leave();
 
     Status try_send(Peer *peer, const Message &message, SendProgress *progress)
     {
@@ -122,8 +135,10 @@ class Shmem {
         return woken ? std::chrono::nanoseconds::max() : std::chrono::microseconds(500);
     }
 
-    // A process that dies on this host takes its job with it.
-    const Error *failure() const { return nullptr; }
+    // While it is quiet: whether the processes of other jobs are still there. One that dies takes its own job with it, not ours.
+    void look_after_peers(Time now);
+    // Of one that is not, until it is disconnected.
+    const Error *failure() const { return failure_ ? &failure_ : nullptr; }
 
     // True when the peer told us that it can read our memory.
     bool peer_can_pull(const Peer *peer) const { return peer->ready != nullptr && peer->producer.pull_works(); }
@@ -150,11 +165,13 @@ class Shmem {
         return peer->ready == nullptr || (peer->ready->load(std::memory_order_relaxed) & sleeping);
     }
 
-    static bool has_ended(const Peer *peer) { return process_has_ended(peer->card.process); }
+    static bool has_ended(const Peer *peer) { return process_has_ended(peer->process); }
     static CoreGrant grant_of(const Peer *peer) { return peer->card.grant; }
 
     // Memory of this process's segment that is in use: bytes given to senders that claimed a slot.
     std::size_t memory_in_use() const;
+    // Who may be sending to us now.
+    std::size_t senders() const;
 
   private:
     static constexpr std::uint32_t recent_turns_in_a_row = 16;  // then the others have a turn
@@ -164,11 +181,13 @@ class Shmem {
         std::uint32_t slot = 0;
         Mapping mapping;
         Consumer<std::atomic> consumer;
-        std::uint64_t sender = 0;  // the token of its region
         pm_peer *source = nullptr;
         int tag = 0;
         void *cookie = nullptr;  // of the message whose parts are arriving
         std::size_t left = 0;    // of its payload
+        bool foreign = false;
+        ProcessName process;     // of a foreign one
+        std::uint64_t identity() const { return consumer.control().producer_probe_value; }
     };
 
     Shmem() = default;
@@ -184,6 +203,10 @@ class Shmem {
     unsigned drain(Incoming *incoming);
     unsigned drain_ready(std::uint32_t bits);
     Incoming *incoming_of(std::uint32_t slot);
+    void give_back(std::uint32_t slot);
+    void has_left(std::uint64_t sender);
+    void close_rings_of_the_dead();
+    bool is_foreign(std::uint64_t identity) const;
 
     Settings settings_;
     Sink sink_;
@@ -204,6 +227,12 @@ class Shmem {
     std::unordered_map<std::uint64_t, pm_peer *> sources_;  // by the tokens of their regions
     Incoming *recent_ = nullptr;  // whom we heard last: looked at first
     std::uint32_t recent_turns_ = 0;
+    std::vector<Peer *> foreign_;  // peers of other jobs
+    // Senders that left before we were connected to them, the last of many.
+    std::deque<std::uint64_t> departed_;
+    bool leaving_ = false;
+    Time looked_{};
+    Error failure_;
 };
 
 static_assert(Device<Shmem> && SharesMemory<Shmem> && OpensDescriptor<Shmem> && LimitsSleep<Shmem>);

@@ -6,6 +6,7 @@
 //   edges(): payload sizes at which something changes inside the device;
 //   bytes_in_flight: how much may wait below the device (in the kernel) before a sender is held back, at most; 0 when that is
 //   little;
+//   rounds_of_disconnecting: how often a peer comes and goes in a test of that;
 //   survives_dying_senders: a sender may be killed at any moment, and others are not disturbed;
 //   memory(device): bytes that others' messages cost this process, or 0 when the device does not know;
 //   prepare(): called before the processes of a test are made; a reason when the device cannot be tested here, otherwise empty.

@@ -52,6 +52,51 @@ TYPED_TEST_P(Memory, MemoryGrowsWithThePairsThatTalk)
     });
 }
 
+// Connect, talk, disconnect, again and again: everything arrives, and nothing grows.
+TYPED_TEST_P(Memory, WhatAPeerCostsIsGivenBackWhenItDisconnects)
+{
+    this->run(2, [](auto &self) {
+        const unsigned rounds = static_cast<unsigned>(scaled(TypeParam::rounds_of_disconnecting));
+        const auto stream = [](unsigned rounds) {
+            Stream all;
+            for (unsigned round = 0; round < rounds; ++round) {
+                all.push_back({8, 8});
+                all.push_back({8, 20'000});
+            }
+            return all;
+        };
+        auto wait_for = [&](unsigned signal, unsigned least) {
+            self.poll_until([&] { return self.board.signals[signal].value() >= least; });
+        };
+        if (self.number == 1) {
+            for (unsigned round = 1; round <= rounds; ++round) {
+                auto out = self.outbox(0, stream(round));
+                out.skip(2 * (round - 1));
+                while (!out.done())
+                    self.work({&out});
+                wait_for(0, round);
+                self.disconnect();
+                self.board.signals[1].add();
+                wait_for(2, round);
+            }
+            return;
+        }
+        std::size_t memory = 0;
+        self.inbox.expect(1, stream(rounds));
+        for (unsigned round = 1; round <= rounds; ++round) {
+            self.poll_until([&] { return self.inbox.received(1) == 2 * round; });
+            self.board.signals[0].add();
+            wait_for(1, round);
+            for (int i = 0; i < 10; ++i)
+                self.poll();
+            if (round == 1)
+                memory = TypeParam::memory(self.device());
+            ASSERT_EQ(TypeParam::memory(self.device()), memory) << "in round " << round;
+            self.board.signals[2].add();
+        }
+    });
+}
+
 // All are killed at once, in the middle of everything: no name appears in /dev/shm, and its memory is free again.
 TYPED_TEST_P(Memory, LeavesNothingBehindWhenAllAreKilled)
 {
@@ -89,6 +134,7 @@ TYPED_TEST_P(Memory, LeavesNothingBehindWhenAllAreKilled)
     });
 }
 
-REGISTER_TYPED_TEST_SUITE_P(Memory, MemoryGrowsWithThePairsThatTalk, LeavesNothingBehindWhenAllAreKilled);
+REGISTER_TYPED_TEST_SUITE_P(Memory, MemoryGrowsWithThePairsThatTalk, WhatAPeerCostsIsGivenBackWhenItDisconnects,
+                            LeavesNothingBehindWhenAllAreKilled);
 
 }  // namespace pm::conform

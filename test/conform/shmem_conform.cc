@@ -10,6 +10,7 @@ struct ShmemKit {
     using Device = shmem::Shmem;
     static constexpr const char *name = backing == shmem::Backing::memfd ? "memfd" : "devshm";
     static constexpr std::size_t bytes_in_flight = 0;
+    static constexpr unsigned rounds_of_disconnecting = 1000;
     static constexpr bool survives_dying_senders = true;
 
     static std::string prepare() { return {}; }

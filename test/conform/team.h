@@ -64,10 +64,13 @@ class Member {
             introduce(other, true);
     }
 
-    ~Member()
+    ~Member() { disconnect(); }
+    // From all peers.
+    void disconnect()
     {
         for (Peer *peer : peers_)
             device_->disconnect(peer);
+        peers_.clear();
     }
 
     Device &device() { return *device_; }

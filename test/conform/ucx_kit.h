@@ -15,6 +15,7 @@ struct UcxKit {
     using Device = ucx::Ucx;
     static constexpr const char *name = tcp ? "tcp" : "shared_memory";
     static constexpr std::size_t bytes_in_flight = 16'000'000;
+    static constexpr unsigned rounds_of_disconnecting = 50;
     static constexpr bool survives_dying_senders = tcp;  // UCX's shared memory has one queue for all, and one may die in it
 
     // UCX reads its settings in each process that opens it.

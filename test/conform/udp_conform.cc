@@ -11,6 +11,7 @@ struct UdpKit {
     using Device = udp::Udp;
     static constexpr const char *name = plain ? "one_by_one_mac_go_back_n" : "trains_token_selective";
     static constexpr std::size_t bytes_in_flight = 0;
+    static constexpr unsigned rounds_of_disconnecting = 200;
     static constexpr bool survives_dying_senders = true;
 
     static std::string prepare() { return test::enter_private_network(); }

@@ -1,11 +1,13 @@
-/* Usage: spawn [PART...]
+/* Usage: spawn [PART...] [--rounds N]
  * Spawns that work, and spawns that cannot: an error of class MPI_ERR_SPAWN on every rank, with a sentence, after which all goes on.
  * The same program is the child. */
 #include "expect.h"
+#include <dirent.h>
 #include <signal.h>
 #include <unistd.h>
 
 static const char *program;
+static int rounds = 60;
 
 /* Everybody is alive and hears everybody. */
 static void go_on(void)
@@ -74,6 +76,44 @@ static void works(void)
             EXPECT(codes[i] == MPI_SUCCESS, "code %d of process %d", codes[i], i);
         if (error == MPI_SUCCESS)
             talk(children, count);
+    }
+}
+
+/* How many entries a folder of ours has, or lines a file. */
+static int descriptors(void)
+{
+    int count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (directory && readdir(directory))
+        count++;
+    closedir(directory);
+    return count;
+}
+
+static int mappings(void)
+{
+    int count = 0, byte;
+    FILE *file = fopen("/proc/self/maps", "r");
+    while (file && (byte = getc(file)) != EOF)
+        count += byte == '\n';
+    fclose(file);
+    return count;
+}
+
+/* Children come and go, and nothing of them stays. */
+static void again(void)
+{
+    MPI_Comm children;
+    int files = 0, maps = 0;
+    for (int round = 0; round < rounds && wrong == 0; round++) {
+        int error = MPI_Comm_spawn(program, MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
+        expect_class(error, MPI_SUCCESS, "spawn");
+        if (error == MPI_SUCCESS)
+            talk(children, 2);
+        if (round == 9)
+            files = descriptors(), maps = mappings();
+        EXPECT(files == 0 || descriptors() <= files + 2, "%d descriptors after %d rounds, %d after 10", descriptors(), round + 1, files);
+        EXPECT(maps == 0 || mappings() <= maps + 16, "%d mappings after %d rounds, %d after 10", mappings(), round + 1, maps);
     }
 }
 
@@ -200,11 +240,15 @@ int main(int argc, char **argv)
     static const struct part parts[] = {
         { "works", works }, { "slow", slow }, { "missing", missing }, { "silent", silent }, { "dies", dies }, { "init_fails", init_fails },
         { "folder", folder },
-        { "some", some }, { "everyone", everyone }, { "host", host, .on_demand = 1 }, { "fatal", fatal, .on_demand = 1 },
+        { "some", some }, { "everyone", everyone }, { "again", again, .on_demand = 1 },
+        { "host", host, .on_demand = 1 }, { "fatal", fatal, .on_demand = 1 },
         { "crash", crash, .on_demand = 1 }, { "refused", refused, .on_demand = 1 },
     };
     MPI_Comm parent;
     program = argv[0];
+    for (int i = 1; i + 1 < argc; i++)
+        if (strcmp(argv[i], "--rounds") == 0)
+            rounds = atoi(argv[i + 1]);
     MPI_Init(&argc, &argv);
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL)

@@ -156,6 +156,30 @@ class Core : public testing::Test {
     bool open_ = false;
 };
 
+TEST_F(Core, APeerIsThereUntilAsManyHaveReleasedItAsConnectedIt)
+{
+    open();
+    char card[PM_CARD_MAX];
+    size_t size = pm_card(card);
+    for (int round = 0; round < 100; ++round) {
+        ASSERT_EQ(pm_connect(card, size), self);
+        pm_release(self);
+        progress();
+        std::vector<std::byte> payload = pattern(1, 100'000);
+        for (std::uint32_t i = 0; i < 10; ++i)
+            ASSERT_NE(send(i, payload), PM_FAILED) << pm_error_text();
+        pm_release(self);  // the last one: what is queued is sent all the same
+        progress();
+        ASSERT_EQ(received.size(), 10u);
+        received.clear();
+        self = pm_connect(card, size);
+        ASSERT_NE(self, nullptr) << pm_error_text();
+    }
+    pm_traffic traffic[PM_DEVICES_MAX];
+    ASSERT_EQ(pm_get_traffic(traffic), PM_DEVICES_MAX);
+    EXPECT_EQ(traffic[0].messages_sent, 1000u) << "those to peers that are gone count";
+}
+
 TEST_F(Core, AnUnknownSettingIsAnErrorThatListsTheKnownWords)
 {
     struct Case {

@@ -1,8 +1,11 @@
 #include "base/process.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "support/processes.h"
 
 namespace pm {
 namespace {
@@ -28,6 +31,32 @@ TEST(Process, LivesUntilItEnds)
     ASSERT_EQ(waitpid(child, nullptr, 0), child);
     EXPECT_TRUE(process_has_ended(child));
     close(pipe_ends[0]);
+}
+
+TEST(Process, OneThatGotTheNumberOfAnotherIsNotTheOther)
+{
+    ProcessName self = this_process();
+    ASSERT_NE(self.started, 0u);
+    EXPECT_FALSE(process_has_ended(self));
+    EXPECT_TRUE(process_has_ended(ProcessName{self.number, self.started - 1}));
+    EXPECT_EQ(confirmed(self).started, self.started);
+    EXPECT_EQ(confirmed({self.number, self.started - 1}).started, 0u) << "where /proc tells us otherwise, only the number counts";
+}
+
+TEST(Process, LivesAlsoWhereNoDescriptorIsLeft)
+{
+    pm::test::in_a_process(60, [] {
+        ProcessName self = this_process();
+        pid_t child = fork();
+        ASSERT_GE(child, 0);
+        if (child == 0)
+            _exit(0);
+        ASSERT_EQ(waitpid(child, nullptr, 0), child);
+        rlimit none{};
+        ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+        EXPECT_FALSE(process_has_ended(self));
+        EXPECT_TRUE(process_has_ended(child));
+    });
 }
 
 }  // namespace

@@ -252,6 +252,22 @@ TEST(Ring, NonsenseOfAProducerStaysInsideTheMemory)
     });
 }
 
+TEST(Ring, IsFinishedWhenItIsClosedAndEverythingWasRead)
+{
+    Ring ring;
+    std::size_t accepted;
+    EXPECT_FALSE(ring.consumer.finished());
+    EXPECT_TRUE(ring.push(8, 8, &accepted));
+    EXPECT_TRUE(ring.push(8, 1000, &accepted));
+    EXPECT_EQ(ring.drain(), 2u);
+    EXPECT_FALSE(ring.consumer.finished()) << "it is only empty";
+    EXPECT_TRUE(ring.push(8, 8, &accepted));
+    ring.producer.close();
+    EXPECT_FALSE(ring.consumer.finished()) << "something is left";
+    EXPECT_EQ(ring.drain(), 1u);
+    EXPECT_TRUE(ring.consumer.finished());
+}
+
 TEST(Ring, ACellOfAnEarlierLapIsNotNew)
 {
     Ring ring;

@@ -2,12 +2,15 @@
 // conformance suite.
 #include "shmmod/shmem.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -446,6 +449,197 @@ TEST_F(ShmemDevice, KnowsThatAPeerCanReadUsOnceThePeerHasTried)
     EXPECT_EQ(sender->pull(peer, reinterpret_cast<std::uint64_t>(&word), &piece, 1), works);
     EXPECT_EQ(copy, works ? 42u : 0u);
     sender->disconnect(peer);
+}
+
+std::size_t descriptors()
+{
+    std::size_t count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (directory != nullptr && readdir(directory) != nullptr)
+        ++count;
+    closedir(directory);
+    return count;
+}
+
+std::size_t mappings()
+{
+    std::ifstream maps("/proc/self/maps");
+    std::size_t count = 0;
+    for (std::string line; std::getline(maps, line);)
+        count += line.find("mpich-composite") != std::string::npos;
+    return count;
+}
+
+TEST_F(ShmemDevice, EverythingOfASenderThatDisconnectsIsGivenBack)
+{
+    auto receiver = make_device(Backing::memfd);
+    auto sender = make_device(Backing::memfd);
+    View view(*receiver);
+    std::size_t memory = receiver->memory_in_use(), files = descriptors(), maps = mappings();
+    auto blocks = [&] {
+        struct stat status {};
+        EXPECT_EQ(fstat(view.file.get(), &status), 0);
+        return status.st_blocks;
+    };
+    auto before = blocks();
+    for (unsigned round = 1; round <= 1000; ++round) {
+        Shmem::Peer *peer = connect(*sender, *receiver);
+        ASSERT_EQ(send(*sender, peer, round % 100), Status::ok);
+        ASSERT_EQ(send(*sender, peer, 20'000 + round, receiver.get()), Status::ok);
+        ASSERT_EQ(send(*sender, peer, round), Status::ok);
+        sender->disconnect(peer);
+        poll_all(*receiver);
+        ASSERT_EQ(arrived.messages, 3 * round);
+        ASSERT_EQ(arrived.payload, test::pattern(round, round)) << "what this one sent, not what another left";
+        ASSERT_EQ(receiver->senders(), 0u);
+        ASSERT_EQ(receiver->memory_in_use(), memory);
+    }
+    EXPECT_EQ(view.header().claimed.load(), 1u) << "the same slot again and again";
+    EXPECT_EQ(blocks(), before);
+    EXPECT_EQ(descriptors(), files);
+    EXPECT_EQ(mappings(), maps);
+}
+
+TEST_F(ShmemDevice, ASlotIsAnothersOnlyWhenAllThatWasSentIsDelivered)
+{
+    auto receiver = make_device();
+    auto first = make_device(), second = make_device(), third = make_device();
+    View view(*receiver);
+    Shmem::Peer *peer = connect(*first, *receiver);
+    for (int i = 0; i < 5; ++i)
+        ASSERT_EQ(send(*first, peer, 1000), Status::ok);
+    first->disconnect(peer);
+    peer = connect(*second, *receiver);
+    ASSERT_EQ(send(*second, peer, 10), Status::ok);
+    EXPECT_EQ(view.header().claimed.load(), 2u) << "the first slot is not empty yet";
+    poll_all(*receiver);
+    EXPECT_EQ(arrived.messages, 6u);
+    EXPECT_EQ(receiver->senders(), 1u);
+    Shmem::Peer *other = connect(*third, *receiver);
+    ASSERT_EQ(send(*third, other, 33), Status::ok);
+    EXPECT_EQ(view.header().claimed.load(), 2u);
+    poll_all(*receiver);
+    EXPECT_EQ(arrived.messages, 7u);
+    EXPECT_EQ(arrived.payload, test::pattern(33, 33));
+    second->disconnect(peer);
+    third->disconnect(other);
+}
+
+// A process that sends something to ours and is killed then; `before` is what it does first.
+struct Doomed {
+    template <class Before>
+    Doomed(const Shmem &receiver, Before before)
+    {
+        Card ours = card_of(receiver);
+        processes = std::make_unique<test::Processes>(1u, 60u, [this, ours, before](unsigned) {
+            auto device = make_device();
+            shared->card = card_of(*device);
+            auto peer = device->connect(&ours, sizeof ours);
+            Message message{1, "12345678", 8, {"", 0, nullptr, nullptr}};
+            SendProgress progress;
+            if (!peer.ok() || device->try_send(peer.value(), message, &progress) != Status::ok)
+                _exit(1);
+            shared->connected.add();
+            shared->go.wait_for(1);
+            before(*device, peer.value());
+            raise(SIGKILL);
+        });
+        processes->expect_killed(0);
+        shared->connected.wait_for(1);
+    }
+    void die()
+    {
+        shared->go.add();
+        processes->wait();
+    }
+
+    struct Board {
+        Card card;
+        test::Counter connected, go;
+    };
+    test::Shared<Board> shared;
+    std::unique_ptr<test::Processes> processes;
+};
+
+TEST_F(ShmemDevice, TheRingOfAProcessThatDiedIsReadAndThenGivenBack)
+{
+    auto receiver = make_device();
+    std::size_t memory = receiver->memory_in_use();
+    Doomed doomed(*receiver, [](Shmem &, Shmem::Peer *) {});
+    auto peer = receiver->connect(&doomed.shared->card, sizeof(Card));
+    ASSERT_TRUE(peer.ok()) << peer.error().text;
+    receiver->poll();  // who it is becomes known
+    doomed.die();
+    receiver->disconnect(peer.value());
+    poll_all(*receiver);
+    EXPECT_EQ(arrived.messages, 1u);
+    EXPECT_EQ(receiver->senders(), 0u);
+    EXPECT_EQ(receiver->memory_in_use(), memory);
+}
+
+TEST_F(ShmemDevice, OneOfAnotherJobThatDiesIsAFailureUntilItIsDisconnected)
+{
+    using namespace std::chrono_literals;
+    auto receiver = make_device();
+    Doomed doomed(*receiver, [](Shmem &, Shmem::Peer *) {});
+    auto peer = receiver->connect(&doomed.shared->card, sizeof(Card));
+    ASSERT_TRUE(peer.ok()) << peer.error().text;
+    Time now = 1h;
+    auto look = [&] {
+        poll_all(*receiver);
+        receiver->look_after_peers(now += 2s);
+        return receiver->failure();
+    };
+    for (int i = 0; i < 3; ++i)
+        EXPECT_EQ(look(), nullptr);
+    doomed.die();
+    EXPECT_EQ(look(), nullptr) << "it may have left before";
+    const Error *failure = look();
+    ASSERT_NE(failure, nullptr);
+    EXPECT_NE(failure->text.find(std::to_string(doomed.shared->card.process)), std::string::npos) << failure->text;
+    EXPECT_NE(look(), nullptr);
+    EXPECT_EQ(arrived.messages, 1u) << "what it sent is delivered all the same";
+    receiver->disconnect(peer.value());
+    EXPECT_EQ(look(), nullptr);
+    EXPECT_EQ(receiver->senders(), 0u);
+}
+
+TEST_F(ShmemDevice, OneOfAnotherJobThatLeftBeforeItDiedIsNoFailure)
+{
+    using namespace std::chrono_literals;
+    auto receiver = make_device();
+    for (bool all : {false, true}) {
+        Doomed doomed(*receiver, [all](Shmem &device, Shmem::Peer *peer) {
+            if (all)
+                device.leave();  // as MPI_Finalize does
+            device.disconnect(peer);
+        });
+        auto peer = receiver->connect(&doomed.shared->card, sizeof(Card));
+        ASSERT_TRUE(peer.ok()) << peer.error().text;
+        doomed.die();
+        Time now = 1h;
+        for (int i = 0; i < 4; ++i) {
+            poll_all(*receiver);
+            receiver->look_after_peers(now += 2s);
+            EXPECT_EQ(receiver->failure(), nullptr);
+        }
+        receiver->disconnect(peer.value());
+    }
+    // Also when it never sent anything, and when we learn of it only afterwards.
+    auto sender = make_device();
+    Shmem::Peer *quiet = connect(*sender, *receiver);
+    Shmem::Peer *ours = connect(*receiver, *sender);
+    sender->disconnect(quiet);
+    poll_all(*receiver);
+    EXPECT_TRUE(ours->left);
+    receiver->disconnect(ours);
+    quiet = connect(*sender, *receiver);
+    sender->disconnect(quiet);
+    poll_all(*receiver);
+    ours = connect(*receiver, *sender);
+    EXPECT_TRUE(ours->left);
+    receiver->disconnect(ours);
+    EXPECT_EQ(receiver->senders(), 0u);
 }
 
 }  // namespace

@@ -90,6 +90,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     setup.process = MPIR_Process.local_rank;
     setup.host = host;
     setup.idle = pm_coll_attend;
+    setup.owes = pm_mcast_owes;
     setup.has_news = pm_mcast_has_news;
     MPIDI_COMPOSITE_report_init();
     /* ch4's composition of MPI_Reduce by hosts gives wrong results when hosts have different numbers of ranks (test/mpich:

@@ -167,8 +167,14 @@ int MPIDI_COMPOSITE_upids_to_gpids(int size, int *remote_upid_size, char *remote
         MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
         if (peers[rank] == NULL)
             MPIDI_COMPOSITE_FAIL(mpi_errno);
-        if (!find_gpid(peers[rank], &remote_gpids[rank]))
+        if (!find_gpid(peers[rank], &remote_gpids[rank])) {
             ranks_added[added++] = rank;
+        } else {
+            /* It is counted once for each table that it is in. */
+            MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+            pm_release(peers[rank]);
+            MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+        }
         remote_upids += remote_upid_size[rank];
     }
     if (added > 0) {
@@ -185,7 +191,24 @@ int MPIDI_COMPOSITE_upids_to_gpids(int size, int *remote_upid_size, char *remote
     MPL_free(peers);
     return mpi_errno;
   fn_fail:
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    while (added > 0)
+        pm_release(peers[ranks_added[--added]]);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     goto fn_exit;
+}
+
+/* A table of addresses is freed with the last communicator that uses it. That of MPI_COMM_WORLD stays until the end. */
+void MPIDI_COMPOSITE_av_table_freed(int table)
+{
+    if (table == 0)
+        return;
+    /* A request that is freed may be the last to hold the communicator, and then the lock is held. */
+    MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);
+    for (int entry = 0; entry < MPIDIU_get_av_table(table)->size; entry++)
+        if (MPIDI_COMPOSITE_AV(&MPIDIU_get_av(table, entry)).peer)
+            pm_release(MPIDI_COMPOSITE_AV(&MPIDIU_get_av(table, entry)).peer);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }
 
 /* What the process manager said about the last spawn that it refused; with \x1f for blanks. At least as long as PMI's lines. */

@@ -132,6 +132,8 @@ class Channel {
     virtual void empty_descriptor() = 0;
 
     virtual std::optional<PacketCounts> packets() = 0;
+    virtual bool look_after_peers(Time now) = 0;  // false: one is lost, and failure() tells
+    virtual void leave() = 0;
 
   protected:
     template <Device D>
@@ -309,6 +311,20 @@ class ChannelOf final : public Channel {
     {
         if constexpr (OpensDescriptor<D>)
             device_->empty_descriptor();
+    }
+
+    bool look_after_peers(Time now) override
+    {
+        if constexpr (LooksAfterPeers<D>) {
+            device_->look_after_peers(now);
+            return device_->failure() == nullptr;
+        }
+        return true;
+    }
+    void leave() override
+    {
+        if constexpr (Leaves<D>)
+            device_->leave();
     }
 
     std::optional<PacketCounts> packets() override

@@ -92,6 +92,7 @@ int pm_open(const pm_setup *setup)
                                  ? std::chrono::milliseconds(static_cast<long>(std::ceil(setup->udp_silence_limit * 1000)))
                                  : pm::never;
     opening->idle = setup->idle;
+    opening->owes = setup->owes;
     opening->has_news = setup->has_news;
     core = opening.release();
     // Where the user chose, a choice that did not come true is worth a line.
@@ -107,6 +108,8 @@ void pm_allow_threads(void)
 
 void pm_close(void)
 {
+    for (const auto &channel : core->links.channels)
+        channel->leave();
     for (auto &[id, peer] : core->peers)
         pm::disconnect(peer.get());
     for (auto &peer : core->measured)

@@ -1,12 +1,57 @@
 // Peers: made from their cards, the same one for the same process.
+#include <chrono>
 #include <cstring>
 #include <span>
 
+#include "base/clock.h"
 #include "netmod/core/setup.h"
 #include "netmod/core/state.h"
 
 using pm::core;
 using pm::failed;
+
+namespace {
+
+// What we have not heard that it got is sent again in a fraction of it, and so is what it has not heard that we got.
+constexpr std::chrono::seconds time_to_part{5};
+
+// Everything of it is given back but what it has to its account.
+void forget(pm_peer *peer)
+{
+    core->messages_sent[peer->used->channel->number] += peer->messages;
+    core->bytes_sent[peer->used->channel->number] += peer->bytes;
+    pm::introduce(peer->card, nullptr);
+    {
+        pm::SendTurn turn(peer);
+        pm::disconnect(peer);
+    }
+    core->peers.erase(peer->card.id());
+}
+
+}  // namespace
+
+void pm::part(pm_peer *peer)
+{
+    if (!peer->used->channel->keeps)
+        return forget(peer);
+    if (peer->parted == never)
+        core->parting.push_back(peer);
+    peer->parted = clock_now();
+}
+
+void pm::forget_parted(Time now)
+{
+    std::erase_if(core->parting, [now](pm_peer *peer) {
+        bool used = peer->users > 0;
+        if (used)
+            peer->parted = never;
+        else if (peer->listed || now - peer->parted < time_to_part || !peer->used->channel->idle())
+            return false;
+        else
+            forget(peer);
+        return true;
+    });
+}
 
 extern "C" {
 
@@ -48,11 +93,13 @@ pm_peer *pm_connect(const void *card, size_t size)
             known->card_bytes.assign(bytes.begin(), bytes.end());
             pm::introduce(known->card, known);
         }
+        ++known->users;
         return known;
     }
     auto peer = std::make_unique<pm_peer>();
     peer->card = std::move(*read);
     peer->card_bytes.assign(bytes.begin(), bytes.end());
+    peer->users = 1;
     if (pm::Error error = pm::reach(peer.get())) {
         failed(error);
         return nullptr;
@@ -61,10 +108,20 @@ pm_peer *pm_connect(const void *card, size_t size)
     return core->peers.emplace(id, std::move(peer)).first->second.get();
 }
 
+void pm_release(pm_peer *peer)
+{
+    if (core == nullptr || --peer->users > 0)
+        return;
+    // It goes when nothing of it is queued any more, and not now: who calls may still be on the way to forget it.
+    pm::SendTurn turn(peer);
+    pm::list(peer);
+}
+
 pm_peer *pm_connect_over(uint64_t network, const void *card, size_t size)
 {
     auto read = pm::Card::read({static_cast<const std::byte *>(card), size});
     auto peer = std::make_unique<pm_peer>();
+    peer->users = 1;
     if (read)
         peer->card = std::move(*read);
     for (const pm::NetworkCard &each : peer->card.networks) {

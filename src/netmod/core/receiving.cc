@@ -125,14 +125,23 @@ int poll_by_turns(bool all)
     return done;
 }
 
-// It asks the kernel, so not after every sleep: they are short while all goes well.
-void look_after_others()
+// It asks the kernel, so not after every sleep: they are short while all goes well. -1 when a peer is lost.
+int look_after_others()
 {
     constexpr pm::Time interval = std::chrono::milliseconds(10);
     if (pm::Time now = pm::clock_now(); now - core->looked >= interval) {
         core->looked = now;
-        core->idle();
+        if (core->idle != nullptr)
+            core->idle();
+        if (!core->parting.empty())
+            pm::forget_parted(now);
+        for (const auto &channel : core->links.channels)
+            if (!channel->look_after_peers(now)) {
+                failed(*channel->failure());
+                return -1;
+            }
     }
+    return 0;
 }
 
 int poll_devices()
@@ -152,8 +161,8 @@ int poll_devices()
         return -1;
     done += by_networks;
     core->quiet_polls = done > 0 ? 0 : core->quiet_polls + 1;
-    if (core->idle != nullptr && (all || ++core->polls % polls_between_idle == 0)) [[unlikely]]
-        look_after_others();
+    if ((all || ++core->polls % polls_between_idle == 0) && look_after_others() < 0) [[unlikely]]
+        return -1;
     if (core->watches) {
         if (done > 0)
             core->watch.noise();

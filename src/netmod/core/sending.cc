@@ -23,23 +23,13 @@ inline void accepted(pm_peer *peer)
         pm::settle(peer);
 }
 
-void list(pm_peer *peer)
-{
-    if (peer->listed)
-        return;
-    std::lock_guard lock(core->queued_lock);
-    core->queued.push_back(peer);
-    core->any_queued.store(true, std::memory_order_relaxed);
-    peer->listed = true;
-}
-
 void queue(pm_peer *peer, const pm::Message &message, const pm::SendProgress &progress, void *cookie)
 {
     Waiting waiting{std::make_unique<std::byte[]>(message.header_size), message, progress, cookie};
     message.copy_header_to(waiting.header.get());
     waiting.message.header = waiting.header.get();
     peer->queue.push_back(std::move(waiting));
-    list(peer);
+    pm::list(peer);
 }
 
 int send(pm_peer *peer, const pm::Message &message, void *cookie)
@@ -144,11 +134,17 @@ int flush(pm_peer *peer)
     }
 }
 
+// Messages that were accepted may still wait for what their receivers owe to others.
+bool is_needed(const pm_peer *peer)
+{
+    return !peer->queue.empty() || (peer->users == 0 && core->owes != nullptr && core->owes() != 0);
+}
+
 bool unlist_if_empty(std::size_t i)
 {
     pm_peer *peer = core->queued[i];
     SendTurn turn(peer);
-    if (!peer->queue.empty())
+    if (is_needed(peer))
         return false;
     std::lock_guard lock(core->queued_lock);
     peer->listed = false;
@@ -159,6 +155,17 @@ bool unlist_if_empty(std::size_t i)
 }
 
 }  // namespace
+
+// With the gate of its device taken.
+void pm::list(pm_peer *peer)
+{
+    if (peer->listed)
+        return;
+    std::lock_guard lock(core->queued_lock);
+    core->queued.push_back(peer);
+    core->any_queued.store(true, std::memory_order_relaxed);
+    peer->listed = true;
+}
 
 int pm::flush_all()
 {
@@ -172,10 +179,17 @@ int pm::flush_all()
             peer = core->queued[i];
         }
         int count = flush(peer);
-        if (count < 0)
-            return -1;
+        if (count < 0) {
+            if (peer->users > 0)
+                return -1;
+            peer->queue.clear();  // nobody waits for it
+            count = 0;
+        }
         done += count;
-        i += !unlist_if_empty(i);
+        bool unlisted = unlist_if_empty(i);
+        if (unlisted && peer->users == 0)
+            part(peer);
+        i += !unlisted;
     }
 }
 

@@ -52,6 +52,8 @@ typedef struct pm_setup {
 
     /* Now and then, between polls. */
     void (*idle)(void);
+    /* Whether a peer that nobody uses may be needed yet, for what is on its way through this process. */
+    int (*owes)(void);
     /* By the only thread, before it sleeps: whether it would miss something that others have changed without a message. */
     int (*has_news)(void);
 } pm_setup;
@@ -73,7 +75,10 @@ void pm_close(void);
 
 size_t pm_card(void *card);                             /* into PM_CARD_MAX bytes; answers its size */
 size_t pm_short_card(void *card);                       /* into PM_SHORT_CARD_MAX bytes; see card.h */
-pm_peer *pm_connect(const void *card, size_t size);     /* the same peer again for the same process */
+/* The same peer again for the same process, which is counted. pm_release() gives one back. After the last one, once what was sent is
+ * with the device, all that the device has for the peer is given back, and it is no more; a core that is closed forgets all of them. */
+pm_peer *pm_connect(const void *card, size_t size);
+void pm_release(pm_peer *peer);
 size_t pm_peer_card(const pm_peer *peer, void *card);
 
 /* Whether the cards of a job, by rank, give every two processes a route; all processes come to the same answer. */

@@ -55,9 +55,11 @@ struct Path : Connection {
 }  // namespace pm
 
 struct pm_peer {
+    std::uint32_t users = 0;   // pm_connect() less pm_release()
     pm::Path *used = nullptr;  // one of `paths`
     bool settled = false;      // the path is proved; another one would break the order
     bool listed = false;       // in Core::queued
+    pm::Time parted = pm::never;  // when it became one of Core::parting
     std::uint64_t messages = 0, bytes = 0;  // sent
     std::deque<pm::Waiting> queue;
 
@@ -85,6 +87,7 @@ struct Core {
     }();
     std::array<std::uint64_t, channels_max> messages_received{}, bytes_received{}, messages_dropped{};  // by the number of the channel
     std::uint64_t pulls = 0, bytes_pulled = 0;
+    std::array<std::uint64_t, channels_max> messages_sent{}, bytes_sent{};  // to peers that are gone
     Error gave_up;  // why nothing goes on any more
     std::uint32_t polls = 0;
     std::uint32_t quiet_polls = 0;  // in a row that delivered nothing
@@ -100,7 +103,8 @@ struct Core {
 
     bool threads = false;
     std::mutex queued_lock;
-    std::vector<pm_peer *> queued;  // peers with a queue
+    std::vector<pm_peer *> queued;  // peers with a queue, and those to be forgotten
+    std::vector<pm_peer *> parting;  // nobody uses them, but they may ask again for what our device owes them
     // For pm_wait_*(), which are called without the lock.
     std::atomic<bool> any_queued{false};
     bool polling = false;
@@ -115,6 +119,7 @@ struct Core {
     WaitPlan wait_plan{}, background_plan{};
 
     void (*idle)() = nullptr;
+    int (*owes)() = nullptr;
     Time looked{};  // when idle was called
     int (*has_news)() = nullptr;
 };
@@ -136,8 +141,10 @@ extern std::atomic<bool> look_everywhere;            // after a sleep
 void make_wait_plans();
 // In receiving.cc: where each device delivers.
 void make_sinks(Sink (&sinks)[channels_max]);
-// In sending.cc: what is queued. The number of things done, or -1 on failure.
+// In sending.cc: what is queued. The number of things done, or -1 on failure. Peers that nobody uses any more and that have no
+// queue are forgotten there.
 int flush_all();
+void list(pm_peer *peer);
 
 // Which devices are not open and why, on standard error, once; one process of each host does it.
 void tell_missing();
@@ -168,6 +175,10 @@ class SendTurn {
 
     Gate *gate_ = nullptr;
 };
+
+// In peers.cc: a peer that nobody uses is no more, at once or, where the device needs answers, when there was time for them.
+void part(pm_peer *peer);
+void forget_parted(Time now);
 
 // In paths.cc.
 // The best path that leads to a new peer becomes the one that is used.

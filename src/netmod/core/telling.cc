@@ -38,6 +38,8 @@ int pm_get_traffic(pm_traffic *traffic)
     }
     for (const auto &channel : core->links.channels) {
         pm_traffic &sum = of(*channel);
+        sum.messages_sent += core->messages_sent[channel->number];
+        sum.bytes_sent += core->bytes_sent[channel->number];
         sum.messages_received += core->messages_received[channel->number];
         sum.bytes_received += core->bytes_received[channel->number];
         sum.messages_dropped += core->messages_dropped[channel->number];
@@ -63,7 +65,8 @@ void pm_count_announced(pm_peer *peer, size_t size)
 
 static pm::DeviceReport device_report(pm::Channel &channel, const std::string &network)
 {
-    pm::DeviceReport report{channel.name, network, 0, 0, core->messages_received[channel.number], core->bytes_received[channel.number], {}};
+    pm::DeviceReport report{channel.name, network, core->messages_sent[channel.number], core->bytes_sent[channel.number],
+                            core->messages_received[channel.number], core->bytes_received[channel.number], {}};
     for (const auto &[id, peer] : core->peers)
         if (peer->used->channel == &channel && peer->used->network == network) {
             report.messages_sent += peer->messages;
