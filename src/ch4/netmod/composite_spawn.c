@@ -229,7 +229,7 @@ int MPIDI_COMPOSITE_cannot_spawn(void)
     return said[0] != 0;
 }
 
-/* The answer comes when the new processes are in MPI_Init: others must not wait so long for what we owe them. */
+/* The answer comes when the new processes are through MPI_Init: others must not wait so long for what we owe them. */
 void MPIDI_COMPOSITE_await_reply(int fd)
 {
     struct pollfd reply = { fd, POLLIN, 0 };
