@@ -70,7 +70,7 @@ void plan_paths(pm_peer *peer)
             if (path != nullptr && is_it(*path))
                 peer->paths.push_back(std::move(path));
     };
-    take_known([](const Path &path) { return path.network.empty(); });
+    take_known([](const Path &path) { return path.network_id == 0; });  // of this host
     for (const Route &route : routes.ok() ? routes.value() : std::vector<Route>{}) {
         const Network &network = pair.networks[route.network];
         std::size_t before = peer->paths.size();

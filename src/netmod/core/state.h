@@ -48,8 +48,8 @@ enum class PathState : std::uint8_t { untried, proved, suspected, dead };
 
 struct Path : Connection {
     PathState state = PathState::untried;
-    std::uint64_t network_id = 0;
-    std::string network;  // its name; empty for SHMEM
+    std::uint64_t network_id = 0;  // 0 and no name: within the host
+    std::string network;
 };
 
 }  // namespace pm
