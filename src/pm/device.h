@@ -123,6 +123,10 @@ concept Watched = requires(D device, const typename D::Peer *const_peer, typenam
 template <class D>
 concept LooksAfterPeers = requires(D device, std::chrono::nanoseconds now) { device.look_after_peers(now); };
 
+// A peer that everybody had let go of, and that is wanted again before it was disconnected: the other side may have let go, too.
+template <class D>
+concept Renews = requires(D device, typename D::Peer *peer) { device.renew(peer); };
+
 // It wants to know before the last disconnects that this process ends in order.
 template <class D>
 concept Leaves = requires(D device) { device.leave(); };

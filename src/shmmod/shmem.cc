@@ -216,6 +216,7 @@ void Shmem::close_rings_of_the_dead()
 {
     for (const auto &incoming : incoming_)
         if (incoming != nullptr && incoming->foreign && process_has_ended(incoming->process)) {
+            incoming->died |= incoming->consumer.control().open.load(std::memory_order_relaxed) != ring_closed;
             incoming->consumer.close();
             header_->ready.fetch_or(ready_bit(incoming->slot), std::memory_order_relaxed);
         }
@@ -305,8 +306,10 @@ Status Shmem::attach(Peer *peer)
         return fail({Status::no_memory, "shmem: process " + std::to_string(peer->card.process) + " is being sent to by " +
                                             std::to_string(slot_limit) + " processes, which is all it has room for"});
     std::size_t offset = peer->card.region + slot_offset(slot);
-    if (Error error = reserve(file, offset, sizeof(RingMemory<std::atomic>)))
+    if (Error error = reserve(file, offset, sizeof(RingMemory<std::atomic>))) {
+        give_back_slot(slot, header->given_back);
         return fail(error);
+    }
     header->memory.fetch_add(detail::round_up(sizeof(RingMemory<std::atomic>), page_size()), std::memory_order_relaxed);
     Result<Mapping> mapping = Mapping::create(file, offset, slot_room);
     if (!mapping.ok())
@@ -414,6 +417,15 @@ bool Shmem::pull(Peer *peer, std::uint64_t address, const iovec *pieces, std::si
     return true;
 }
 
+// Nobody will make room at one who is dead.
+Status Shmem::full(Peer *peer)
+{
+    if (peer->ended_since == never)
+        return Status::again;
+    peer->error = {Status::unreachable, "shmem: process " + std::to_string(peer->card.process) + " of another job has died"};
+    return peer->error.status;
+}
+
 Status Shmem::send_parts(Peer *peer, const Message &message, SendProgress *progress)
 {
     for (unsigned parts = 0; parts < parts_a_call; ++parts) {
@@ -422,7 +434,7 @@ Status Shmem::send_parts(Peer *peer, const Message &message, SendProgress *progr
                                         : peer->producer.push_first(message, &accepted);
         if (!pushed) {
             if (!peer->producer.starved())
-                return Status::again;
+                return full(peer);
             peer->error = reserve(peer->host->descriptor(), peer->bulk_offset, first_limit);
             return peer->error ? peer->error.status : Status::again;
         }
@@ -483,6 +495,9 @@ Shmem::Incoming *Shmem::incoming_of(std::uint32_t slot)
 {
     if (slot < incoming_.size() && incoming_[slot] != nullptr) [[likely]]
         return incoming_[slot].get();
+    // One that was given back costs no system call; whoever claims it rings later.
+    if (header_->given_back[slot / 64].load(std::memory_order_relaxed) >> slot % 64 & 1)
+        return nullptr;
     if (!slot_is_open(host_->descriptor(), card_.region, slot))
         return nullptr;  // not yet: its bit comes later
     Result<Mapping> mapping = Mapping::create(host_->descriptor(), card_.region + slot_offset(slot), slot_room);
@@ -509,6 +524,7 @@ Shmem::Incoming *Shmem::incoming_of(std::uint32_t slot)
         for (Peer *peer : foreign_)
             if (peer->identity() == incoming->identity())
                 peer->left = false;
+        std::erase(departed_, incoming->identity());
     }
     if (slot >= incoming_.size())
         incoming_.resize(slot + 1);
@@ -523,7 +539,7 @@ void Shmem::give_back(std::uint32_t slot)
     const auto &control = incoming->consumer.control();
     std::size_t memory = detail::round_up(sizeof(RingMemory<std::atomic>), page_size()) +
                          std::min<std::size_t>(control.bulk_memory, bulk_size);
-    if (incoming->foreign)
+    if (incoming->foreign && !incoming->died)
         has_left(incoming->identity());
     if (recent_ == incoming.get())
         recent_ = nullptr;

@@ -87,8 +87,8 @@ class Shmem {
                 return status;
         }
         if (message.header_size + message.payload.size <= small_capacity && !progress->started) [[likely]] {
-            if (!peer->producer.push_small(message))
-                return Status::again;
+            if (!peer->producer.push_small(message)) [[unlikely]]
+                return full(peer);
             progress->started = true;
             ring(peer);
             return Status::ok;
@@ -187,6 +187,7 @@ class Shmem {
         std::size_t left = 0;    // of its payload
         bool foreign = false;
         ProcessName process;     // of a foreign one
+        bool died = false;       // before it closed the ring
         std::uint64_t identity() const { return consumer.control().producer_probe_value; }
     };
 
@@ -198,6 +199,7 @@ class Shmem {
     void wake(Peer *peer);
     Result<std::shared_ptr<HostFile>> host_of(const Card &card);
     Status attach(Peer *peer);
+    static Status full(Peer *peer);
     static std::byte *find_in_heap(Peer *peer, std::uint64_t address, std::size_t size);
     Status send_parts(Peer *peer, const Message &message, SendProgress *progress);
     unsigned drain(Incoming *incoming);

@@ -13,7 +13,10 @@ static void read_counter(void *place, void *object, int count, void *value)
     uintptr_t number = (uintptr_t) place - 1;
     unsigned long long counter = 0;
 
-    if ((int) (number / KINDS) < pm_get_traffic(traffic)) {
+    MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);    /* peers may be given back meanwhile */
+    int devices = pm_get_traffic(traffic);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    if ((int) (number / KINDS) < devices) {
         const pm_traffic *of = &traffic[number / KINDS];
         uint64_t all[KINDS] = { of->messages_sent, of->bytes_sent, of->messages_received, of->bytes_received, of->messages_dropped };
         counter = all[number % KINDS];

@@ -11,7 +11,7 @@ extern "C" int pm_handle(int tag, const pm_handler *handler)
 {
     std::string what = std::string("the messages of \"") + handler->name + "\" cannot have tag " + std::to_string(tag);
     if (core == nullptr)
-        return failed({pm::Status::failed, what + ": no device is open"});
+        return PM_FAILED;  // pm_open() has said why
     if (tag < 0 || tag >= PM_TAGS_MAX)
         return failed({pm::Status::invalid, what + "; tags are 0 to " + std::to_string(PM_TAGS_MAX - 1)});
     pm_handler &place = core->handlers[static_cast<std::size_t>(tag)];

@@ -93,7 +93,8 @@ pm_peer *pm_connect(const void *card, size_t size)
             known->card_bytes.assign(bytes.begin(), bytes.end());
             pm::introduce(known->card, known);
         }
-        ++known->users;
+        if (known->users++ == 0)
+            known->used->channel->renew(known->used->peer());
         return known;
     }
     auto peer = std::make_unique<pm_peer>();

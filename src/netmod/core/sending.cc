@@ -232,8 +232,12 @@ int pm_send_now(pm_peer *peer, int tag, const void *header, size_t header_size, 
 
 int pm_sends_queued(void)
 {
-    if (core->any_queued.load(std::memory_order_relaxed))
-        return 1;
+    {
+        // Peers that are to be given back are listed, too.
+        std::lock_guard lock(core->queued_lock);
+        if (std::ranges::any_of(core->queued, [](const pm_peer *peer) { return !peer->queue.empty(); }))
+            return 1;
+    }
     return std::ranges::any_of(core->links.channels, [](const auto &channel) { return !channel->idle(); });
 }
 

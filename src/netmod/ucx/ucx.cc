@@ -238,8 +238,13 @@ std::uint32_t Ucx::sender_number(std::uint64_t process)
 void Ucx::disconnect(Peer *peer)
 {
     Turn turn(gate_);
-    if (peer->endpoint == nullptr)
+    if (peer->endpoint == nullptr) {
+        peer->state = Peer::State::gone;
+        peer->left = true;
+        if (auto found = by_process_.find(peer->process); found != by_process_.end() && found->second == peer)
+            by_process_.erase(found);
         return;
+    }
     if (peer->state == Peer::State::open)
         send_greeting(peer->endpoint, {Greeting::bye, process_, peer->process}, nullptr);
     bool forced = peer->state != Peer::State::open;

@@ -127,6 +127,12 @@ void Udp::disconnect(Peer *peer)
     transmit(now());
 }
 
+void Udp::renew(Peer *peer)
+{
+    Turn turn(gate_);
+    endpoint_->renew(peer);
+}
+
 void Udp::introduce(const void *card, std::size_t size, pm_peer *source)
 {
     std::optional<Card> other = Card::read({static_cast<const std::byte *>(card), size});

@@ -99,6 +99,12 @@ Peer *Endpoint::add(const Card &card)
     return added;
 }
 
+void Endpoint::renew(Peer *peer)
+{
+    if (peer->state == PairState::left)
+        begin_anew(peer);
+}
+
 void Endpoint::introduce(const Card &card, pm_peer *source)
 {
     std::uint64_t name = name_of(card.key);

@@ -135,6 +135,8 @@ class Endpoint {
     // The peer with this card: the same again for the same process.
     Peer *connect(const Card &card);
     void disconnect(Peer *peer);
+    // One that has left may have come back: the next message asks for it.
+    void renew(Peer *peer);
     // As introduce of the PM contract.
     void introduce(const Card &card, pm_peer *source);
     // Says good-bye to all.
