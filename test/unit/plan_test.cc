@@ -51,6 +51,29 @@ TEST(Plan, TheHighestPriorityThatAnybodyGivesCounts)
     EXPECT_EQ(networks[0].priority, 900);
 }
 
+TEST(Plan, ThoseWhoShareAHostAreKnownFromTheBytesOfTheirCards)
+{
+    std::vector<std::vector<std::byte>> bytes;
+    for (const Card &card : {card_of(1, 0, {san, lan}), card_of(1, 1, {}), card_of(2, 0, {san, lan})})
+        bytes.push_back(card.write());
+    Card alone = card_of(1, 2, {lan});
+    alone.shmem.clear();
+    bytes.push_back(alone.write());
+    auto share = [&](std::initializer_list<std::size_t> which) {
+        std::vector<std::span<const std::byte>> cards;
+        for (std::size_t each : which)
+            cards.emplace_back(bytes[each]);
+        return share_a_host(cards);
+    };
+    EXPECT_TRUE(share({0}));
+    EXPECT_TRUE(share({0, 1, 0}));
+    EXPECT_FALSE(share({0, 1, 2}));
+    EXPECT_FALSE(share({3}));
+    EXPECT_FALSE(share({0, 3}));
+    for (std::size_t size = 0; size < 20; ++size)
+        EXPECT_FALSE(share_a_host({std::span<const std::byte>(bytes[0]).first(size)})) << size;
+}
+
 TEST(Plan, RoutesFollowFromCards)
 {
     auto report = planned_routes({card_of(1, 0, {san, lan}), card_of(1, 1, {san, lan}), card_of(2, 0, {lan, san}), card_of(3, 0, {lan})});

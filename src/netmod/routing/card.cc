@@ -49,18 +49,23 @@ class Reader {
         left_ = left_.subspan(sizeof value);
         return value;
     }
-    template <class Range>
-    Range range()
+    std::span<const std::byte> view()
     {
         auto size = number<std::uint16_t>();
         if (bad || left_.size() < size) {
             bad = true;
             return {};
         }
-        auto begin = reinterpret_cast<const typename Range::value_type *>(left_.data());
-        Range range(begin, begin + size);
+        std::span<const std::byte> bytes = left_.first(size);
         left_ = left_.subspan(size);
-        return range;
+        return bytes;
+    }
+    template <class Range>
+    Range range()
+    {
+        std::span<const std::byte> bytes = view();
+        auto begin = reinterpret_cast<const typename Range::value_type *>(bytes.data());
+        return Range(begin, begin + bytes.size());
     }
     bool at_end() const { return left_.empty(); }
 
@@ -166,6 +171,17 @@ std::optional<Card> Card::read(std::span<const std::byte> bytes)
     if (reader.bad || !reader.at_end())
         return {};
     return card;
+}
+
+std::span<const std::byte> Card::shmem_in(std::span<const std::byte> bytes)
+{
+    Reader reader(bytes);
+    if (reader.number<std::uint8_t>() != whole)
+        return {};
+    reader.view();
+    reader.number<std::uint32_t>();
+    reader.number<std::uint64_t>();
+    return reader.view();
 }
 
 std::uint64_t Card::id() const

@@ -33,6 +33,8 @@ struct Card {
     std::vector<std::byte> write() const;
     std::vector<std::byte> write_short() const;
     static std::optional<Card> read(std::span<const std::byte> bytes);
+    // `shmem` of a whole card, without reading the rest; empty when there is none.
+    static std::span<const std::byte> shmem_in(std::span<const std::byte> bytes);
 
     // The same for whole and short cards of a process, different for all others.
     std::uint64_t id() const;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "shmmod/shmem.h"
@@ -11,14 +12,20 @@
 namespace pm {
 namespace {
 
+std::optional<std::uint64_t> shared_host(std::span<const std::byte> card)
+{
+    shmem::Card shared;
+    if (card.size() != sizeof shared)
+        return {};
+    std::memcpy(&shared, card.data(), sizeof shared);
+    return shared.host;
+}
+
 // Without SHMEM a process is alone on its host, as far as routes go.
 std::pair<std::uint64_t, std::size_t> host_key(const Card &card, std::size_t rank)
 {
-    shmem::Card shared;
-    if (card.shmem.size() != sizeof shared)
-        return {0, rank + 1};
-    std::memcpy(&shared, card.shmem.data(), sizeof shared);
-    return {shared.host, 0};
+    auto host = shared_host(card.shmem);
+    return host ? std::pair(*host, std::size_t{0}) : std::pair(std::uint64_t{0}, rank + 1);
 }
 
 }  // namespace
@@ -41,6 +48,18 @@ std::uint64_t networks_on(const std::vector<Network> &networks, const Card &card
             bits |= std::uint64_t{1} << (place - networks.begin());
     }
     return bits;
+}
+
+bool share_a_host(const std::vector<std::span<const std::byte>> &cards)
+{
+    std::optional<std::uint64_t> first;
+    for (std::span<const std::byte> card : cards) {
+        auto host = shared_host(Card::shmem_in(card));
+        if (!host || (first && *first != *host))
+            return false;
+        first = host;
+    }
+    return true;
 }
 
 Topology topology_of(const std::vector<Card> &cards)

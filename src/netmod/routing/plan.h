@@ -1,7 +1,9 @@
 // What follows from cards: which networks a process is on, and the routes of a job before its first message.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -17,6 +19,9 @@ void add_network(std::vector<Network> *networks, const Network &network);
 
 // Node::networks of the owner of a card.
 std::uint64_t networks_on(const std::vector<Network> &networks, const Card &card);
+
+// Whether all are on one host and share memory there, from the bytes of their cards.
+bool share_a_host(const std::vector<std::span<const std::byte>> &cards);
 
 // Of a job whose cards, by rank, these are. Two processes are on one host when shared memory reaches from one to the other.
 Topology topology_of(const std::vector<Card> &cards);
