@@ -23,8 +23,10 @@ TYPED_TEST_P(Cards, RefusesACardThatDiffersInOneBit)
         auto &received = self.board.signals[0];
         auto &over = self.board.signals[1];
         if (self.number == 1) {
-            for (unsigned tag = 0; tag < most; ++tag)
+            for (unsigned tag = 0; tag < most; ++tag) {
                 self.inbox.expect(tag, {{8, 8}});
+                self.inbox.set_sender(tag, 0);
+            }
             self.inbox.when_complete([&](unsigned, std::size_t) { received.add(); });
             return self.poll_until([&] { return over.value() == 1; });
         }

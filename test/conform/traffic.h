@@ -61,9 +61,14 @@ class Inbox {
     // What the device is told by introduce(), unless the sender is a stranger: just an address.
     pm_peer *source_of(unsigned sender)
     {
+        if (auto other = senders_of_tags_.find(sender); other != senders_of_tags_.end())
+            sender = other->second;
         return strangers_.contains(sender) ? nullptr : reinterpret_cast<pm_peer *>(&sources_[sender]);
     }
     void be_stranger(unsigned sender, bool stranger) { stranger ? (void)strangers_.insert(sender) : (void)strangers_.erase(sender); }
+
+    // Messages with this tag are of another sender than most.
+    void set_sender(unsigned tag, unsigned sender) { senders_of_tags_[tag] = sender; }
 
     void expect(unsigned sender, Stream stream) { senders_[sender].stream = std::move(stream); }
     // Called when a message is complete.
@@ -153,6 +158,7 @@ class Inbox {
     unsigned owner_;
     std::map<unsigned, Sender> senders_;
     std::array<std::byte, 256> sources_{};
+    std::map<unsigned, unsigned> senders_of_tags_;
     std::set<unsigned> strangers_;
     std::function<void(unsigned, std::size_t)> when_complete_;
 };

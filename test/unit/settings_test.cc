@@ -67,8 +67,11 @@ TEST(Settings, WhatIsNotOursIsNotLookedAt)
 // A file of the source tree.
 std::string contents(const char *name)
 {
-    std::filesystem::path top(__FILE__);
-    std::ifstream file(top.parent_path().parent_path().parent_path() / name);
+    // As the compiler knew it, which may be from the build directory, or from where tests run.
+    std::filesystem::path top = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+    std::ifstream file(top / name);
+    if (!file)
+        file.open(name);
     EXPECT_TRUE(file) << name;
     return {std::istreambuf_iterator<char>(file), {}};
 }
