@@ -123,9 +123,13 @@ concept Watched = requires(D device, const typename D::Peer *const_peer, typenam
 template <class D>
 concept LooksAfterPeers = requires(D device, std::chrono::nanoseconds now) { device.look_after_peers(now); };
 
-// A peer that everybody had let go of, and that is wanted again before it was disconnected: the other side may have let go, too.
+// A peer that nobody uses any more, though it is not disconnected yet, may end as it likes: that is no failure(). renew(): it is wanted
+// again after all; the other side may have let go, too.
 template <class D>
-concept Renews = requires(D device, typename D::Peer *peer) { device.renew(peer); };
+concept LetsGo = requires(D device, typename D::Peer *peer) {
+    device.let_go(peer);
+    device.renew(peer);
+};
 
 // It wants to know before the last disconnects that this process ends in order.
 template <class D>

@@ -179,6 +179,34 @@ TEST(UdpEndpoint, RefusalsOfAnOpenPairAreBelievedWhenTheyAreMany)
     EXPECT_EQ(pair[0].outstanding(), 0u);
 }
 
+TEST(UdpEndpoint, TheEndOfOneThatNobodyUsesIsNoFailure)
+{
+    UdpPair pair;
+    ASSERT_TRUE(pair.open());
+    pair[0].let_go(pair.peer(0));
+    for (int i = 0; i < 3; ++i)
+        pair[0].on_refused(pair.address(1), pair.now());
+    EXPECT_FALSE(pair[0].failure());
+    EXPECT_EQ(pair.send(0, 100), Status::unreachable) << "it has ended all the same";
+}
+
+TEST(UdpEndpoint, OneThatLeftAndIsWantedAgainIsAskedFor)
+{
+    UdpPair pair;
+    ASSERT_TRUE(pair.open());
+    EXPECT_EQ(pair.send(0, 100), Status::ok);
+    pair.exchange();
+    pair.wait(1ms);
+    pair.exchange();
+    pair[0].let_go(pair.peer(0));
+    pair[1].close();
+    pair.exchange();
+    pair[0].renew(pair.peer(0));
+    EXPECT_EQ(pair.send(0, 100), Status::again);
+    EXPECT_FALSE(pair[0].failure());
+    EXPECT_EQ(kinds(pair.sent_by(0)), "hello");
+}
+
 TEST(UdpEndpoint, AsksWhoIsQuietAndGivesUpAfterTheLimit)
 {
     UdpPair pair;

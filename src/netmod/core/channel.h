@@ -112,6 +112,7 @@ class Channel {
     virtual std::vector<std::byte> card() const = 0;
     virtual Result<void *> connect(std::span<const std::byte> card, const std::string &label) = 0;
     virtual void disconnect(void *peer) = 0;
+    virtual void let_go(void *peer) = 0;
     virtual void renew(void *peer) = 0;
     virtual void introduce(std::span<const std::byte> card, pm_peer *source) = 0;
     virtual const Error &error_of(const void *peer) const = 0;
@@ -265,9 +266,14 @@ class ChannelOf final : public Channel {
         return static_cast<void *>(connected.value());
     }
     void disconnect(void *peer) override { device_->disconnect(of(peer)); }
+    void let_go([[maybe_unused]] void *peer) override
+    {
+        if constexpr (LetsGo<D>)
+            device_->let_go(of(peer));
+    }
     void renew([[maybe_unused]] void *peer) override
     {
-        if constexpr (Renews<D>)
+        if constexpr (LetsGo<D>)
             device_->renew(of(peer));
     }
     void introduce(std::span<const std::byte> card, pm_peer *source) override { device_->introduce(card.data(), card.size(), source); }

@@ -113,6 +113,7 @@ void pm_release(pm_peer *peer)
 {
     if (core == nullptr || --peer->users > 0)
         return;
+    peer->used->channel->let_go(peer->used->peer());
     // It goes when nothing of it is queued any more, and not now: who calls may still be on the way to forget it.
     pm::SendTurn turn(peer);
     pm::list(peer);

@@ -216,6 +216,18 @@ Result<Peer *> Ucx::connect(const void *card, std::size_t size)
     return peers_.back().get();
 }
 
+void Ucx::let_go(Peer *peer)
+{
+    Turn turn(gate_);
+    peer->let_go = true;
+}
+
+void Ucx::renew(Peer *peer)
+{
+    Turn turn(gate_);
+    peer->let_go = false;
+}
+
 void Ucx::introduce(const void *card, std::size_t size, pm_peer *source)
 {
     CardHead head;
@@ -570,7 +582,7 @@ void Ucx::lose(Peer *peer, const std::string &why)
     peer->state = Peer::State::gone;
     peer->error = {Status::unreachable, "ucx: " + (peer->label.empty() ? std::string("a peer") : peer->label) +
                                             (in_use ? " is gone: " : " is not reached: ") + why + last_words()};
-    if (in_use && !failure_ && !closing_down_)
+    if (in_use && !peer->let_go && !failure_ && !closing_down_)
         failure_ = peer->error;
     if (peer->endpoint != nullptr)
         to_close_.push_back(peer);

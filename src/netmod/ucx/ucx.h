@@ -47,7 +47,8 @@ struct RemoteMemory {
 struct Peer {
     enum class State { fresh, greeting, open, gone };
     State state = State::fresh;
-    bool left = false;  // it said good-bye
+    bool left = false;    // it said good-bye
+    bool let_go = false;  // its end is nobody's business
     Error error;
     std::string label;  // what errors call it, "process 1 of host a"
     Ucx *device = nullptr;
@@ -76,6 +77,8 @@ class Ucx {
     // Answers at once; the proof comes with the first message.
     Result<Peer *> connect(const void *card, std::size_t size);
     void disconnect(Peer *peer);
+    void let_go(Peer *peer);
+    void renew(Peer *peer);
     void introduce(const void *card, std::size_t size, pm_peer *source);
 
     // Whether it was reached and is not gone; and the end of it when the caller knows better.

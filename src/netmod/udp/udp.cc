@@ -127,6 +127,12 @@ void Udp::disconnect(Peer *peer)
     transmit(now());
 }
 
+void Udp::let_go(Peer *peer)
+{
+    Turn turn(gate_);
+    endpoint_->let_go(peer);
+}
+
 void Udp::renew(Peer *peer)
 {
     Turn turn(gate_);

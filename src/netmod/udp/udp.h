@@ -52,6 +52,7 @@ class Udp {
     // Answers at once. The proof comes with the first message: try_send() says again until then, and unreachable when none comes.
     Result<Peer *> connect(const void *card, std::size_t size);
     void disconnect(Peer *peer);
+    void let_go(Peer *peer);
     void renew(Peer *peer);
     void introduce(const void *card, std::size_t size, pm_peer *source);
 

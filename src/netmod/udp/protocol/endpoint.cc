@@ -65,8 +65,10 @@ Peer *Endpoint::connect(const Card &card)
 {
     auto found = by_name_.find(name_of(card.key));
     Peer *peer = found != by_name_.end() ? found->second : add(card);
-    if (peer != nullptr)
+    if (peer != nullptr) {
         ++peer->users;
+        peer->let_go = false;
+    }
     return peer;
 }
 
@@ -99,8 +101,14 @@ Peer *Endpoint::add(const Card &card)
     return added;
 }
 
+void Endpoint::let_go(Peer *peer)
+{
+    peer->let_go = peer->users <= 1;
+}
+
 void Endpoint::renew(Peer *peer)
 {
+    peer->let_go = false;
     if (peer->state == PairState::left)
         begin_anew(peer);
 }
@@ -207,7 +215,7 @@ void Endpoint::fail(Peer *peer, Status status, const std::string &text)
     bool in_use = peer->state == PairState::open || peer->state == PairState::left;
     peer->state = PairState::failed;
     peer->error = {status, text};
-    if (in_use && !failure_)
+    if (in_use && !peer->let_go && !failure_)
         failure_ = peer->error;
     peer->outgoing.reset();
     peer->parting.clear();

@@ -55,6 +55,7 @@ struct Peer {
     bool has_hello = false;  // of the peer: its number is known
     bool listed = false;     // among those who want to send
     bool leaving = false;    // disconnected here; it is told
+    bool let_go = false;     // its end is nobody's business
     std::uint8_t size_rounds = 0;  // of packet size probes
     std::uint8_t hellos = 0;       // rounds
     std::uint8_t asks = 0;         // since it fell silent
@@ -135,7 +136,8 @@ class Endpoint {
     // The peer with this card: the same again for the same process.
     Peer *connect(const Card &card);
     void disconnect(Peer *peer);
-    // One that has left may have come back: the next message asks for it.
+    // As in the PM contract. One that has left may have come back: the next message asks for it.
+    void let_go(Peer *peer);
     void renew(Peer *peer);
     // As introduce of the PM contract.
     void introduce(const Card &card, pm_peer *source);
