@@ -2,6 +2,7 @@
 #ifndef EXPECT_H_INCLUDED
 #define EXPECT_H_INCLUDED
 
+#include <dirent.h>
 #include <mpi.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -43,6 +44,17 @@ static inline uint64_t mix(uint64_t value)
     value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
     value = (value ^ value >> 27) * 0x94d049bb133111ebu;
     return value ^ value >> 31;
+}
+
+/* How many are open, and a few more: to be compared. */
+static inline int descriptors(void)
+{
+    int count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (directory && readdir(directory))
+        count++;
+    closedir(directory);
+    return count;
 }
 
 /* A flag that another thread or process sets. */

@@ -1,6 +1,5 @@
 /* Memory that is not there: an error of every rank, soon, after which there is as much as before, and everything works. */
 #include "expect.h"
-#include <dirent.h>
 #include <sys/resource.h>
 
 static const MPI_Aint terabyte = (MPI_Aint)1 << 40, megabyte = 1 << 20;
@@ -17,16 +16,6 @@ static long status_of(const char *key)
     if (file)
         fclose(file);
     return value;
-}
-
-static int descriptors(void)
-{
-    int n = 0;
-    DIR *open_ones = opendir("/proc/self/fd");
-    while (open_ones && readdir(open_ones))
-        n++;
-    closedir(open_ones);
-    return n;
 }
 
 /* 1: the kernel promises what is asked for, and means it to be so. */

@@ -3,7 +3,6 @@
  * server does not notice, who is waiting all the time; then it disconnects, and the next client comes. killed: they are killed while the
  * server waits for them, which is an error. again: the same two jobs connect and disconnect many times. */
 #include "expect.h"
-#include <dirent.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -34,16 +33,6 @@ static void talk(MPI_Comm other)
     MPI_Comm_remote_size(other, &count);
     for (int i = 0; i < count; i++)
         MPI_Sendrecv(&rank, 1, MPI_INT, i, 1, &value, 1, MPI_INT, i, 1, other, MPI_STATUS_IGNORE);
-}
-
-static int descriptors(void)
-{
-    int count = 0;
-    DIR *directory = opendir("/proc/self/fd");
-    while (directory && readdir(directory))
-        count++;
-    closedir(directory);
-    return count;
 }
 
 static void serve(const char *what)

@@ -2,7 +2,6 @@
  * Spawns that work, and spawns that cannot: an error of class MPI_ERR_SPAWN on every rank, with a sentence, after which all goes on.
  * The same program is the child. */
 #include "expect.h"
-#include <dirent.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -79,17 +78,7 @@ static void works(void)
     }
 }
 
-/* How many entries a folder of ours has, or lines a file. */
-static int descriptors(void)
-{
-    int count = 0;
-    DIR *directory = opendir("/proc/self/fd");
-    while (directory && readdir(directory))
-        count++;
-    closedir(directory);
-    return count;
-}
-
+/* How many lines a file of ours has. */
 static int mappings(void)
 {
     int count = 0, byte;

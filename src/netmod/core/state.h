@@ -109,7 +109,7 @@ struct Core {
     std::atomic<bool> any_queued{false};
     bool polling = false;
 
-    // Settings, and what follows from them once the ranks of the host are known: see plan().
+    // Settings, and what follows from them once the ranks of the host are known: make_wait_plans().
     WaitMode wait_mode{}, background_mode{};
     Rendezvous rendezvous{};
     int ranks_on_host = 1;
