@@ -22,10 +22,11 @@ $(tail -20 output | sed 's/^/        /')"
 at_once() {
     local list each found running=()
     trap 'kill "${running[@]}"; wait; exit 130' INT TERM HUP
+    rm -rf "${@// /-}"
+    mkdir "${@// /-}" || exit 1
     for list; do
-        rm -rf "${list// /-}"
         (
-            mkdir "${list// /-}" && cd "${list// /-}" && find .. -maxdepth 1 -type f -perm -u+x -exec ln -s {} . \; || exit 1
+            cd "${list// /-}" && find .. -maxdepth 1 -type f -perm -u+x -exec ln -s {} . \; || exit 1
             passed=0 failed=0 skipped=0
             for each in $list; do $each; done
             echo $passed $failed $skipped >found
