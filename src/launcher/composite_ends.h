@@ -129,13 +129,31 @@ static inline int composite_limit_of(const struct HYD_env_global *global)
     return limit;
 }
 
-/* A connection attempt that no one answers ends after some 30 s, not after minutes. */
-static inline int composite_patience(int fd)
+/* Connects like MPL_connect. An attempt that no one answers is followed by a new one, and fails after some 30 s: a packet that the kernel
+ * sends again itself, later and later, makes it believe that the way is long and wait for many seconds whenever something is lost. */
+static inline int composite_connect(int fd, MPL_sockaddr_t * address, unsigned short port)
 {
-    int count = 4;              /* the first packet again, after 1, 3, 7 and 15 s */
-    if (fd >= 0)
-        setsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &count, sizeof(count));
-    return fd;
+    const int most = 12;
+    const struct timeval never = { 0, 0 };
+
+    for (int tries = 0; tries < most; tries++) {
+        struct timeval patience = { 1 + tries / 3, 0 };
+        int failed, another;
+
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+        failed = MPL_connect(fd, address, port);
+        if (!failed || (errno != EINPROGRESS && errno != EALREADY)) {
+            int why = errno;
+            setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &never, sizeof(never));
+            errno = why;
+            return failed;
+        }
+        another = MPL_socket();
+        if (another < 0 || dup2(another, fd) < 0 || close(another) < 0)
+            return -1;
+    }
+    errno = ETIMEDOUT;
+    return -1;
 }
 
 #endif

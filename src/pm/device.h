@@ -144,6 +144,7 @@ concept Offers = requires(D device, typename D::Peer *peer, const Message &messa
 };
 
 // Peers are processes of this host, and memory is common.
+// - is_beside(): the owner of this card can be connected to, and connect to this process, whatever happens.
 // - peer_can_pull(): the peer told that it can read our memory. prepare() does what the first message does otherwise; no other thread may
 //   be sending then. pull() copies from the peer's memory.
 // - Blocks of allocate_shared() are read by peers without a system call; view() is where such memory of a peer is here, or null.
@@ -153,6 +154,7 @@ template <class D>
 concept SharesMemory = requires(D device, typename D::Peer *peer, const typename D::Peer *const_peer, std::uint64_t address,
                                 const iovec *pieces, std::size_t size, void *block)
 {
+    { device.is_beside(block, size) } -> std::same_as<bool>;
     { device.peer_can_pull(const_peer) } -> std::same_as<bool>;
     { device.prepare(peer) } -> std::same_as<Status>;
     { device.pull(peer, address, pieces, size) } -> std::same_as<bool>;

@@ -166,6 +166,15 @@ Result<Shmem::Peer *> Shmem::connect(const void *card, std::size_t size)
     return peer;
 }
 
+bool Shmem::is_beside(const void *card, std::size_t size) const
+{
+    Card other;
+    if (size != sizeof other)
+        return false;
+    std::memcpy(&other, card, sizeof other);
+    return other.host == card_.host && other.token == host_->token();
+}
+
 void Shmem::introduce(const void *card, std::size_t size, pm_peer *source)
 {
     Card other;

@@ -73,6 +73,8 @@ class Shmem {
     Capabilities capabilities() const { return {largest_header, true, true}; }
     std::size_t write_card(void *card) const;
     Result<Peer *> connect(const void *card, std::size_t size);
+    // Its owner is in the same file as this process: each can be connected to by the other, whatever happens.
+    bool is_beside(const void *card, std::size_t size) const;
     void introduce(const void *card, std::size_t size, pm_peer *source);
     // Gives everything back: the descriptor of another job with its last peer, mappings, and the slot at the peer, which still gets
     // what was sent before. One of another job is told, so that our end is none of its business any more.

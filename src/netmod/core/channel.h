@@ -44,6 +44,7 @@ class Offering {
 class SharedMemory {
   public:
     virtual ~SharedMemory() = default;
+    virtual bool is_beside(std::span<const std::byte> card) = 0;
     virtual bool peer_can_pull(const void *peer) = 0;
     virtual bool prepare(void *peer) = 0;
     virtual bool pull(void *peer, std::uint64_t address, const iovec *pieces, std::size_t count) = 0;
@@ -93,7 +94,8 @@ class Channel {
     const std::uint8_t number;  // of the channel, in this process
     const char *const name;
     const Capabilities capabilities;
-    const bool keeps;  // what it has accepted, so that it must be polled until idle()
+    const bool keeps;        // what it has accepted, so that it must be polled until idle()
+    const bool names_peers;  // in its errors, by the label that it is given
     // Null where the device cannot.
     const std::unique_ptr<Watching> watching;
     const std::unique_ptr<Offering> offering;
@@ -176,6 +178,7 @@ template <SharesMemory D>
 class SharedMemoryOf final : public SharedMemory {
   public:
     explicit SharedMemoryOf(D *device) : device_(device) {}
+    bool is_beside(std::span<const std::byte> card) override { return device_->is_beside(card.data(), card.size()); }
     bool peer_can_pull(const void *peer) override { return device_->peer_can_pull(of(peer)); }
     bool prepare(void *peer) override { return device_->prepare(of(peer)) == Status::ok; }
     bool pull(void *peer, std::uint64_t address, const iovec *pieces, std::size_t count) override
@@ -354,7 +357,7 @@ class ChannelOf final : public Channel {
 
 template <Device D>
 Channel::Channel(DeviceKind kind_, std::uint8_t number_, D *device)
-    : kind(kind_), number(number_), name(device->name()), capabilities(device->capabilities()), keeps(Keeps<D>),
+    : kind(kind_), number(number_), name(device->name()), capabilities(device->capabilities()), keeps(Keeps<D>), names_peers(NamesPeers<D>),
       watching([&]() -> std::unique_ptr<Watching> {
           if constexpr (Watched<D>)
               return std::make_unique<WatchingOf<D>>(device);

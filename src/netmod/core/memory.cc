@@ -52,7 +52,7 @@ extern "C" {
 
 int pm_may_be_one_sided(const pm_peer *peer)
 {
-    return std::ranges::any_of(peer->card.networks, [](const auto &each) { return pm::is_one_sided(each.network.device); });
+    return std::ranges::any_of(peer->card().networks, [](const auto &each) { return pm::is_one_sided(each.network.device); });
 }
 
 static bool is_one_sided(const pm::NetworkLink &link)

@@ -13,7 +13,7 @@ namespace {
 Topology topology_with(const pm_peer *peer)
 {
     Topology pair;
-    const Card *cards[] = {&core->card, &peer->card};
+    const Card *cards[] = {&core->card, &peer->card()};
     for (std::uint32_t host = 0; host < 2; ++host) {
         pair.hosts.push_back(cards[host]->host);
         pair.nodes.push_back({host, cards[host]->process, 0});
@@ -38,10 +38,10 @@ void add_gap(Topology *pair, std::uint64_t id)
 // Two hosts have not the same address on one network: it is one that both have for themselves, such as docker0.
 void add_private_networks(Topology *pair, const pm_peer *peer)
 {
-    if (peer->card.network_space == core->card.network_space)
+    if (peer->card().network_space == core->card.network_space)
         return;
     for (const NetworkCard &mine : core->card.networks)
-        for (const NetworkCard &other : peer->card.networks)
+        for (const NetworkCard &other : peer->card().networks)
             if (mine.network.id == other.network.id && mine.address && mine.address == other.address)
                 add_gap(pair, mine.network.id);
 }
@@ -91,7 +91,7 @@ void plan_paths(pm_peer *peer)
 bool take_over(const pm_peer *peer, Path *path)
 {
     auto found = std::ranges::find_if(core->measured, [&](const auto &each) {
-        return each->card.id() == peer->card.id() && each->used->network_id == path->network_id && !each->listed;
+        return each->id == peer->id && each->used->network_id == path->network_id && !each->listed;
     });
     if (found == core->measured.end())
         return false;
@@ -100,12 +100,20 @@ bool take_over(const pm_peer *peer, Path *path)
     return true;
 }
 
+// Of its card, for the device that the path is of. That of a path inside the host is found without reading the rest.
+std::span<const std::byte> part_of(const pm_peer *peer, const Path *path)
+{
+    if (path->channel->shared != nullptr)
+        return Card::shmem_in(peer->card_bytes);
+    return Links::part_of(peer->card(), path->channel->kind, path->network_id);
+}
+
 // From now on this path is used.
 Error connect(pm_peer *peer, Path *path)
 {
     Channel *channel = path->channel;
     if (!take_over(peer, path))
-        if (Error error = path->open(Links::part_of(peer->card, channel->kind, path->network_id), label_of(peer->card)))
+        if (Error error = path->open(part_of(peer, path), channel->names_peers ? label_of(peer->card()) : std::string{}))
             return error;
     peer->used = path;
     channel->has_peers = true;
@@ -158,8 +166,8 @@ Error connect_over_best(pm_peer *peer, const std::string &on_host)
 // The card's part about the path that is used.
 const NetworkCard *card_of_path(const pm_peer &peer)
 {
-    auto part = std::ranges::find(peer.card.networks, peer.used->network_id, [](const NetworkCard &each) { return each.network.id; });
-    return part != peer.card.networks.end() ? &*part : nullptr;
+    auto part = std::ranges::find(peer.card().networks, peer.used->network_id, [](const NetworkCard &each) { return each.network.id; });
+    return part != peer.card().networks.end() ? &*part : nullptr;
 }
 
 }  // namespace
@@ -169,7 +177,7 @@ Error reach(pm_peer *peer)
     // Within a host the rule knows no other; elsewhere the device finds out that it is another host.
     std::string on_host;
     for (const auto &channel : core->links.channels) {
-        if (channel->shared == nullptr || Links::part_of(peer->card, channel->kind, 0).empty())
+        if (channel->shared == nullptr || Card::shmem_in(peer->card_bytes).empty())
             continue;
         auto &path = peer->paths.emplace_back(std::make_unique<Path>());
         path->channel = channel.get();
@@ -179,7 +187,7 @@ Error reach(pm_peer *peer)
         path->state = PathState::dead;
         on_host += ". " + error.text;
     }
-    core->links.complete(&peer->card);
+    core->links.complete(&peer->card());
     return connect_over_best(peer, on_host);
 }
 
@@ -213,14 +221,34 @@ void disconnect(pm_peer *peer)
         path->close();
 }
 
-void introduce(const Card &card, pm_peer *source)
+bool is_beside(const pm_peer *peer)
 {
+    std::span<const std::byte> on_host = Card::shmem_in(peer->card_bytes);
+    return !on_host.empty() && std::ranges::any_of(core->links.channels, [&](const auto &channel) {
+        return channel->shared != nullptr && channel->shared->is_beside(on_host);
+    });
+}
+
+static void introduce_as(pm_peer *peer, pm_peer *source)
+{
+    if (is_beside(peer))
+        return peer->used->channel->introduce(Card::shmem_in(peer->card_bytes), source);
     for (const auto &channel : core->links.channels) {
         auto link = std::ranges::find(core->links.networks, channel.get(), &NetworkLink::channel);
-        auto part = Links::part_of(card, channel->kind, link != core->links.networks.end() ? link->local.network.id : 0);
+        auto part = Links::part_of(peer->card(), channel->kind, link != core->links.networks.end() ? link->local.network.id : 0);
         if (!part.empty())
             channel->introduce(part, source);
     }
+}
+
+void introduce(pm_peer *peer)
+{
+    introduce_as(peer, peer);
+}
+
+void introduce_no_more(pm_peer *peer)
+{
+    introduce_as(peer, nullptr);
 }
 
 // The address of a peer that is in use and of whose host the device hears nothing, where it has one.
@@ -279,7 +307,7 @@ bool reroute(pm_peer *peer, Status status)
     Path *old = peer->used;
     Error error = lost(peer);
     if (!error)
-        error = {Status::unreachable, std::string(old->channel->name) + ": " + label_of(peer->card) + " is not reached over " +
+        error = {Status::unreachable, std::string(old->channel->name) + ": " + label_of(peer->card()) + " is not reached over " +
                                           old->network + ": its host does not answer there"};
     if (status != Status::unreachable || peer->settled) {
         failed(error);

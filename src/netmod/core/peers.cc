@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "base/clock.h"
 #include "netmod/core/setup.h"
@@ -20,15 +21,35 @@ void forget(pm_peer *peer)
 {
     core->messages_sent[peer->used->channel->number] += peer->messages;
     core->bytes_sent[peer->used->channel->number] += peer->bytes;
-    pm::introduce(peer->card, nullptr);
+    pm::introduce_no_more(peer);
     {
         pm::SendTurn turn(peer);
         pm::disconnect(peer);
     }
-    core->peers.erase(peer->card.id());
+    core->peers.erase(peer->id);
+}
+
+pm::Error no_card(std::size_t size)
+{
+    return {pm::Status::invalid, "a card of " + std::to_string(size) + " bytes that is not one of a process"};
 }
 
 }  // namespace
+
+bool pm_peer::read_card() const
+{
+    auto card = pm::Card::read(card_bytes);
+    if (card)
+        card_ = std::make_unique<pm::Card>(std::move(*card));
+    return card.has_value();
+}
+
+pm::Card &pm_peer::card() const
+{
+    if (card_ == nullptr && !read_card())
+        card_ = std::make_unique<pm::Card>();
+    return *card_;
+}
 
 void pm::part(pm_peer *peer)
 {
@@ -79,34 +100,44 @@ size_t pm_short_card(void *card)
 pm_peer *pm_connect(const void *card, size_t size)
 {
     std::span bytes(static_cast<const std::byte *>(card), size);
-    auto read = pm::Card::read(bytes);
-    if (!read) {
-        failed({pm::Status::invalid, "a card of " + std::to_string(size) + " bytes that is not one of a process"});
+    auto id = pm::Card::id_in(bytes);
+    if (!id) {
+        failed(no_card(size));
         return nullptr;
     }
-    std::uint64_t id = read->id();
-    if (auto found = core->peers.find(id); found != core->peers.end()) {
+    auto &place = core->peers[*id];
+    if (pm_peer *known = place.get()) {
         // A whole card tells more than the short one of a port; the route stays, as messages may be under way.
-        pm_peer *known = found->second.get();
         if (known->card_bytes.size() < size) {
-            known->card = std::move(*read);
-            known->card_bytes.assign(bytes.begin(), bytes.end());
-            pm::introduce(known->card, known);
+            std::vector<std::byte> before = std::exchange(known->card_bytes, {bytes.begin(), bytes.end()});
+            if (!known->read_card()) {
+                known->card_bytes = std::move(before);
+                failed(no_card(size));
+                return nullptr;
+            }
+            pm::introduce(known);
         }
         if (known->users++ == 0)
             known->used->channel->renew(known->used->peer());
         return known;
     }
     auto peer = std::make_unique<pm_peer>();
-    peer->card = std::move(*read);
+    peer->id = *id;
     peer->card_bytes.assign(bytes.begin(), bytes.end());
     peer->users = 1;
-    if (pm::Error error = pm::reach(peer.get())) {
+    pm::Error error;
+    if (!pm::is_beside(peer.get()) && !peer->read_card())
+        error = no_card(size);
+    else
+        error = pm::reach(peer.get());
+    if (error) {
+        core->peers.erase(*id);
         failed(error);
         return nullptr;
     }
-    pm::introduce(peer->card, peer.get());
-    return core->peers.emplace(id, std::move(peer)).first->second.get();
+    place = std::move(peer);
+    pm::introduce(place.get());
+    return place.get();
 }
 
 void pm_release(pm_peer *peer)
@@ -121,12 +152,16 @@ void pm_release(pm_peer *peer)
 
 pm_peer *pm_connect_over(uint64_t network, const void *card, size_t size)
 {
-    auto read = pm::Card::read({static_cast<const std::byte *>(card), size});
+    auto bytes = static_cast<const std::byte *>(card);
     auto peer = std::make_unique<pm_peer>();
     peer->users = 1;
-    if (read)
-        peer->card = std::move(*read);
-    for (const pm::NetworkCard &each : peer->card.networks) {
+    peer->card_bytes.assign(bytes, bytes + size);
+    if (!peer->read_card()) {
+        failed(no_card(size));
+        return nullptr;
+    }
+    peer->id = peer->card().id();
+    for (const pm::NetworkCard &each : peer->card().networks) {
         if (each.network.id != network)
             continue;
         if (pm::Error error = pm::reach_over(peer.get(), each.network)) {

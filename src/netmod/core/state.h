@@ -11,11 +11,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/gate.h"
@@ -61,15 +62,20 @@ struct pm_peer {
     bool listed = false;       // in Core::queued
     pm::Time parted = pm::never;  // when it became one of Core::parting
     std::uint64_t messages = 0, bytes = 0;  // sent
-    std::deque<pm::Waiting> queue;
+    std::list<pm::Waiting> queue;
 
     // In the order of the rule. Where SHMEM leads there is no other.
     std::vector<std::unique_ptr<pm::Path>> paths;
 
-    // Known from its card.
+    // Its card; of a job of n processes on a host most of n * n are never read.
+    std::uint64_t id = 0;
     std::vector<std::byte> card_bytes;
-    pm::Card card;
+    bool read_card() const;  // false when it is none
+    pm::Card &card() const;
     std::unique_ptr<pm::Probe> probe;  // while the first message waits for an answer
+
+  private:
+    mutable std::unique_ptr<pm::Card> card_;
 };
 
 namespace pm {
@@ -96,7 +102,7 @@ struct Core {
     bool watches = false;            // there are channels that do not find out that a host is gone
     Watch watch;                     // of the hosts that these reach
     Time silence_limit{};
-    std::map<std::uint64_t, std::unique_ptr<pm_peer>> peers;  // by the id of their cards
+    std::unordered_map<std::uint64_t, std::unique_ptr<pm_peer>> peers;  // by the id of their cards
 
     std::map<std::uint64_t, int> priorities;         // of networks that were measured
     std::vector<std::unique_ptr<pm_peer>> measured;  // what they were measured with; a peer takes over what it goes on to use
@@ -191,8 +197,11 @@ void settle(pm_peer *peer);
 const Error &lost(pm_peer *peer);
 // All paths to the peer are given back.
 void disconnect(pm_peer *peer);
-// From now on the messages of the card's owner have this peer as their source, whatever channel they come by; null: no peer.
-void introduce(const Card &card, pm_peer *source);
+// Whether both are on this host and always reach each other there: nothing comes another way.
+bool is_beside(const pm_peer *peer);
+// From now on its messages have this peer as their source, whatever channel they come by; or no peer any more.
+void introduce(pm_peer *peer);
+void introduce_no_more(pm_peer *peer);
 // It has been quiet: whether hosts are still there. Peers whose hosts are not are given up.
 void watch_hosts();
 // The first message waits for the peer to answer: whether its host does not either, so that another network should be tried.

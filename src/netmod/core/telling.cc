@@ -89,9 +89,9 @@ static pm::RouteReport route_report(const pm_peer *peer)
 {
     // By the rules a host has one channel of its own, every network one for each process of the peer's host.
     const pm::Path &path = *peer->used;
-    pm::RouteReport route{path.channel->name, path.network, path.channel->shared != nullptr ? 0 : peer->card.process,
+    pm::RouteReport route{path.channel->name, path.network, path.channel->shared != nullptr ? 0 : peer->card().process,
                           {}, peer->messages, peer->bytes};
-    for (const pm::NetworkCard &each : peer->card.networks)
+    for (const pm::NetworkCard &each : peer->card().networks)
         if (each.network.name == path.network && each.address)
             route.address = pm::ip_text(*each.address);
     return route;

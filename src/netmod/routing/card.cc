@@ -49,9 +49,9 @@ class Reader {
         left_ = left_.subspan(sizeof value);
         return value;
     }
-    std::span<const std::byte> view()
+    std::span<const std::byte> view() { return view(number<std::uint16_t>()); }
+    std::span<const std::byte> view(std::size_t size)
     {
-        auto size = number<std::uint16_t>();
         if (bad || left_.size() < size) {
             bad = true;
             return {};
@@ -75,9 +75,43 @@ class Reader {
     std::span<const std::byte> left_;
 };
 
-std::uint64_t hash(const std::vector<std::byte> &bytes, std::uint64_t seed)
+// Eight bytes at a time: every process makes one of each card of its job.
+std::uint64_t hash(std::span<const std::byte> bytes, std::uint64_t seed)
 {
+    while (bytes.size() >= sizeof(std::uint64_t)) {
+        std::uint64_t word;
+        std::memcpy(&word, bytes.data(), sizeof word);
+        seed = (seed ^ word) * 0x9e3779b97f4a7c15u;
+        seed ^= seed >> 32;
+        bytes = bytes.subspan(sizeof word);
+    }
     return hash_bytes(bytes.data(), bytes.size(), seed);
+}
+
+// Of a card that is whole or brief, without the rest.
+struct HostParts {
+    std::span<const std::byte> shmem, udp;
+};
+
+std::optional<HostParts> host_parts(std::span<const std::byte> bytes)
+{
+    Reader reader(bytes);
+    HostParts parts;
+    switch (reader.number<std::uint8_t>()) {
+        case whole:
+            reader.view();
+            reader.number<std::uint32_t>();
+            reader.number<std::uint64_t>();
+            parts = {reader.view(), reader.view()};
+            break;
+        case brief:
+            parts.shmem = reader.view(reader.number<std::uint8_t>());
+            parts.udp = reader.view(reader.number<std::uint8_t>());
+            break;
+        default:
+            return {};
+    }
+    return reader.bad ? std::nullopt : std::optional(parts);
 }
 
 }  // namespace
@@ -136,9 +170,8 @@ std::optional<Card> Card::read(std::span<const std::byte> bytes)
     if (kind == brief) {
         card.host = "another job";
         for (std::vector<std::byte> *part : {&card.shmem, &card.udp}) {
-            part->resize(reader.number<std::uint8_t>());
-            for (std::byte &byte : *part)
-                byte = reader.number<std::byte>();
+            std::span<const std::byte> view = reader.view(reader.number<std::uint8_t>());
+            part->assign(view.begin(), view.end());
         }
     } else if (kind == brief_ucx) {
         card.host = "another job";
@@ -175,13 +208,16 @@ std::optional<Card> Card::read(std::span<const std::byte> bytes)
 
 std::span<const std::byte> Card::shmem_in(std::span<const std::byte> bytes)
 {
-    Reader reader(bytes);
-    if (reader.number<std::uint8_t>() != whole)
-        return {};
-    reader.view();
-    reader.number<std::uint32_t>();
-    reader.number<std::uint64_t>();
-    return reader.view();
+    auto parts = host_parts(bytes);
+    return parts ? parts->shmem : std::span<const std::byte>{};
+}
+
+std::optional<std::uint64_t> Card::id_in(std::span<const std::byte> bytes)
+{
+    if (auto parts = host_parts(bytes); parts && (!parts->shmem.empty() || !parts->udp.empty()))
+        return hash(parts->udp, hash(parts->shmem, hash_seed));
+    auto card = read(bytes);
+    return card ? std::optional(card->id()) : std::nullopt;
 }
 
 std::uint64_t Card::id() const

@@ -33,11 +33,13 @@ struct Card {
     std::vector<std::byte> write() const;
     std::vector<std::byte> write_short() const;
     static std::optional<Card> read(std::span<const std::byte> bytes);
-    // `shmem` of a whole card, without reading the rest; empty when there is none.
+    // `shmem` of a card, without reading the rest; empty when there is none.
     static std::span<const std::byte> shmem_in(std::span<const std::byte> bytes);
 
     // The same for whole and short cards of a process, different for all others.
     std::uint64_t id() const;
+    // That of the card with these bytes, and it is read only where there is no other way. None: it is no card.
+    static std::optional<std::uint64_t> id_in(std::span<const std::byte> bytes);
 
     static constexpr std::size_t max_size = 4096;
     static constexpr std::size_t max_short_size = 112;
