@@ -1,5 +1,5 @@
-/* Usage: hello [SECONDS]
- * Starts, adds the ranks up, ends. The last rank computes for so long before it calls MPI again. */
+/* Usage: hello [SECONDS [met]]
+ * Starts, adds the ranks up, ends. The last rank computes for so long before it calls MPI again; with `met` all have met before. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +11,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc > 2)
+        MPI_Barrier(MPI_COMM_WORLD);
     double end = MPI_Wtime() + (argc > 1 && rank == ranks - 1 ? atof(argv[1]) : 0);
     while (MPI_Wtime() < end) {
     }

@@ -1,10 +1,12 @@
-/* Usage: survive recv|send|barrier|mcast|fuzzy|notify
+/* Usage: survive recv|send|barrier|allreduce|long_allreduce|mcast|fuzzy|notify
  * With MPI_ERRORS_RETURN, ranks talk to the last one, which is going to vanish. Every other rank must get an MPI error from the call
  * it is in and prints it. Nobody leaves, which would be another error for others, until the job is ended. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+static int many[50000];
 
 int main(int argc, char **argv)
 {
@@ -51,6 +53,10 @@ int main(int argc, char **argv)
             error = MPI_Ssend(&message, 1, MPI_INT, last, 1, MPI_COMM_WORLD);
         else if (strcmp(how, "barrier") == 0)
             error = MPI_Barrier(MPI_COMM_WORLD);
+        else if (strcmp(how, "allreduce") == 0)
+            error = MPI_Allreduce(MPI_IN_PLACE, &message, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        else if (strcmp(how, "long_allreduce") == 0)
+            error = MPI_Allreduce(MPI_IN_PLACE, many, sizeof many / sizeof many[0], MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         else if (strcmp(how, "fuzzy") == 0)
             error = (error = MPIX_Barrier_start(MPI_COMM_WORLD, &flag)) ? error : MPIX_Barrier_wait(MPI_COMM_WORLD, &flag);
         else if (strcmp(how, "notify") == 0)

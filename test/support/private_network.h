@@ -13,6 +13,18 @@
 
 namespace pm::test {
 
+inline bool set_loopback(bool on)
+{
+    int socket = ::socket(AF_INET, SOCK_DGRAM, 0);
+    ifreq request{};
+    std::strcpy(request.ifr_name, "lo");
+    bool done = ioctl(socket, SIOCGIFFLAGS, &request) == 0;
+    request.ifr_flags = static_cast<short>(on ? request.ifr_flags | IFF_UP | IFF_RUNNING : request.ifr_flags & ~IFF_UP);
+    done = done && ioctl(socket, SIOCSIFFLAGS, &request) == 0;
+    close(socket);
+    return done;
+}
+
 // Moves this process and its future children there, once. Empty, or why that is not possible.
 inline std::string enter_private_network()
 {
@@ -21,14 +33,7 @@ inline std::string enter_private_network()
         return {};
     if (unshare(CLONE_NEWNET) != 0)
         return std::string("making a network namespace: ") + std::strerror(errno);
-    int socket = ::socket(AF_INET, SOCK_DGRAM, 0);
-    ifreq request{};
-    std::strcpy(request.ifr_name, "lo");
-    bool up = ioctl(socket, SIOCGIFFLAGS, &request) == 0;
-    request.ifr_flags |= IFF_UP | IFF_RUNNING;
-    up = up && ioctl(socket, SIOCSIFFLAGS, &request) == 0;
-    close(socket);
-    if (!up)
+    if (!set_loopback(true))
         return std::string("bringing up loopback: ") + std::strerror(errno);
     entered = true;
     return {};

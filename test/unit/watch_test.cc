@@ -2,6 +2,7 @@
 // one, which refuses, and one without a way to it.
 #include "netmod/core/watch.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <unistd.h>
@@ -25,6 +26,13 @@ class WatchTest : public testing::Test {
         socket_ = dup(STDIN_FILENO);
         close(socket_);
     }
+    void TearDown() override { switch_loopback(true); }
+    // Without it nothing of this host answers any more.
+    void switch_loopback(bool on)
+    {
+        ASSERT_TRUE(test::set_loopback(on));
+        loopback_ = on;
+    }
     // Steps of a tenth of a second until something is dead or `end` is reached.
     std::vector<Ip> run(Time end, std::vector<Ip> hosts)
     {
@@ -36,14 +44,18 @@ class WatchTest : public testing::Test {
             });
             // The kernel refuses in its own time, which may be late on a busy machine: ours stands still until then.
             pollfd answer{socket_, POLLOUT, 0};
-            poll(&answer, 1, -1);
+            if (loopback_)
+                poll(&answer, 1, -1);
         }
         return dead;
     }
 
+    bool socket_is_open() const { return fcntl(socket_, F_GETFD) >= 0; }
+
     Watch watch_;
     Time now_ = 1000s;
     unsigned rounds_ = 0;
+    bool loopback_ = true;
     int socket_ = -1;  // the lowest number that is free, which the connection to the first host gets, if there is one
     test::TimeLimit limit_{60};
 };
@@ -57,13 +69,31 @@ TEST_F(WatchTest, AsksNobodyWhileMessagesCome)
     EXPECT_EQ(rounds_, 0u);
 }
 
-TEST_F(WatchTest, AHostThatIsSilentForTheLimitIsDead)
+TEST_F(WatchTest, AHostThatHasAnsweredAndIsSilentForTheLimitIsDead)
 {
+    watch_.meet(here, now_);
+    while (socket_is_open())
+        watch_.learn(now_);
+    switch_loopback(false);
     Time begin = now_;
-    EXPECT_EQ(run(begin + 100s, {here, nowhere}), std::vector<Ip>{nowhere});
+    EXPECT_EQ(run(begin + 100s, {here}), std::vector<Ip>{here});
     EXPECT_GE(now_ - begin, Watch::patience + 20s);
     EXPECT_LE(now_ - begin, Watch::patience + 21s);
     EXPECT_EQ(rounds_, 1u);
+}
+
+TEST_F(WatchTest, AHostThatAnsweredInARoundIsMissedInTheNext)
+{
+    EXPECT_TRUE(run(now_ + 2 * Watch::patience, {here}).empty());
+    switch_loopback(false);
+    EXPECT_EQ(run(now_ + 100s, {here, nowhere}), std::vector<Ip>{here});
+}
+
+TEST_F(WatchTest, TheSilenceOfOneThatNeverAnsweredMeansNothing)
+{
+    watch_.meet(nowhere, now_);
+    EXPECT_TRUE(run(now_ + 1000s, {here, nowhere}).empty());
+    EXPECT_GE(rounds_, 15u) << "but it is asked again";
 }
 
 TEST_F(WatchTest, AHostThatAnswersIsAskedAgainAndAgain)

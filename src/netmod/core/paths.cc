@@ -207,6 +207,10 @@ void settle(pm_peer *peer)
 {
     peer->settled = true;
     peer->used->state = PathState::proved;
+    if (peer->used->channel->watching == nullptr)
+        return;
+    if (const NetworkCard *part = card_of_path(*peer); part != nullptr && part->address)
+        core->watch.meet(*part->address, clock_now());
 }
 
 const Error &lost(pm_peer *peer)

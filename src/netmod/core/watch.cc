@@ -2,16 +2,45 @@
 
 namespace pm {
 
+void Watch::meet(const Ip &address, Time now)
+{
+    std::lock_guard lock(meeting_);
+    if (!met_.insert(address).second)
+        return;
+    met_now_.push_back({address, Probe(Time::zero()), now});
+    met_now_.back().probe.ask(address, now);  // the answer is looked at later
+    any_met_now_.store(true, std::memory_order_relaxed);
+}
+
+void Watch::learn(Time now)
+{
+    if (!any_met_now_.load(std::memory_order_relaxed)) [[likely]]
+        return;
+    std::lock_guard lock(meeting_);
+    std::erase_if(met_now_, [&](Asked &each) {
+        Probe::Answer answer = each.probe.ask(each.address, now);
+        if (answer == Probe::Answer::reached)
+            answering_.insert(each.address);
+        return answer != Probe::Answer::none_yet;
+    });
+    any_met_now_.store(!met_now_.empty(), std::memory_order_relaxed);
+}
+
 std::vector<Ip> Watch::ask(Time now, Time limit)
 {
     std::vector<Ip> dead;
     bool all_answered = true;
     for (Asked &each : asked_) {
         Probe::Answer answer = each.probe.ask(each.address, now);
-        if (answer == Probe::Answer::reached)
+        if (answer == Probe::Answer::reached) {
+            answering_.insert(each.address);
+            continue;
+        }
+        bool means_something = answering_.contains(each.address);
+        if (answer == Probe::Answer::silent && !means_something)
             continue;
         all_answered = false;
-        if (now - each.silent_since > limit)
+        if (means_something && now - each.silent_since > limit)
             dead.push_back(each.address);
         else if (answer == Probe::Answer::silent)
             each.probe = Probe(std::chrono::milliseconds(100));

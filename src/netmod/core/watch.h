@@ -1,11 +1,15 @@
 // Whether the hosts of peers are still there, while this process waits for a long time. For devices that do not find out by
 // themselves: TCP sends again for a quarter of an hour before it tells. Only hosts are asked, by probes: a process may compute.
 //
-// Nothing is asked while messages come. After `patience` of quiet each host is; one that answers is asked again after as long, one
-// that does not again and again, and it is dead when it has been silent for the limit.
+// A host is asked once when it is met. Then nothing is asked while messages come. After `patience` of quiet each host is; one that
+// answers is asked again after as long, one that does not again and again, and it is dead when it has been silent for the limit. One
+// that has never answered is behind a firewall, for all that is known: its silence means nothing.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <mutex>
+#include <set>
 #include <vector>
 
 #include "base/subnet.h"
@@ -16,6 +20,11 @@ namespace pm {
 
 class Watch {
   public:
+    // A process there has been reached. By any thread; all others by one at a time.
+    void meet(const Ip &address, Time now);
+    // Now and then: whether those who were met have answered.
+    void learn(Time now);
+
     // Something came.
     void noise() { quiet_since_ = never; }
 
@@ -24,6 +33,7 @@ class Watch {
     template <class Hosts>
     std::vector<Ip> step(Time now, Time limit, Hosts hosts)
     {
+        learn(now);
         if (quiet_since_ == never) {
             quiet_since_ = now;
             asked_.clear();
@@ -46,6 +56,12 @@ class Watch {
     };
     std::vector<Ip> ask(Time now, Time limit);
 
+    std::mutex meeting_;  // for these:
+    std::set<Ip> met_;
+    std::vector<Asked> met_now_;  // and asked
+    std::atomic<bool> any_met_now_{false};
+
+    std::set<Ip> answering_;
     Time quiet_since_ = never;
     std::vector<Asked> asked_;
 };
