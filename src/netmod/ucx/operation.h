@@ -17,8 +17,9 @@ struct Prefix {
     bool offered = false;
     std::uint8_t unused[2]{};
     std::uint32_t sender = 0;  // the number that the receiver gave the sender
+    std::uint64_t to = 0;      // the process it is for, a number that only those know who have its card
 };
-static_assert(sizeof(Prefix) == 8);
+static_assert(sizeof(Prefix) == 16);
 
 struct Operation {
     Ucx *device = nullptr;

@@ -328,7 +328,7 @@ namespace {
 
 std::size_t write_header(std::byte *place, const Peer *peer, const Message &message)
 {
-    Prefix prefix{message.tag, message.offered, {}, peer->number};
+    Prefix prefix{message.tag, message.offered, {}, peer->number, peer->process};
     std::memcpy(place, &prefix, sizeof prefix);
     message.copy_header_to(place + sizeof prefix);
     return sizeof prefix + message.header_size;
@@ -608,6 +608,12 @@ ucs_status_t Ucx::on_message(void *context, const void *header, std::size_t head
     bool rendezvous = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
     if (header_size < sizeof(Prefix) || header_size > sizeof(Prefix) + largest_header || self->closing_down_)
         return UCS_OK;
+    Prefix prefix;
+    std::memcpy(&prefix, header, sizeof prefix);
+    if (prefix.to != self->process_) [[unlikely]] {
+        self->aliens_++;
+        return UCS_OK;
+    }
     alignas(16) std::byte copy[sizeof(Prefix) + largest_header];
     std::memcpy(copy, header, header_size);
     bool wanted = true;

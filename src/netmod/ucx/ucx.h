@@ -117,6 +117,8 @@ class Ucx {
     Gate &gate() { return gate_; }
 
     const Error *failure() const { return failure_ ? &failure_ : nullptr; }
+    // Messages of those who do not have our card, which are dropped.
+    std::uint64_t aliens() const { return aliens_; }
     // Nothing that was accepted is still to be sent.
     bool idle() const { return outstanding_ == 0; }
     // Bytes are on their way, so the next poll finds something with a better chance than another.
@@ -195,6 +197,7 @@ class Ucx {
     bool polling_ = false;
     bool closing_down_ = false;
     unsigned done_ = 0;
+    std::uint64_t aliens_ = 0;
     Error failure_;
     Gate gate_;
 };
