@@ -10,7 +10,7 @@ extern "C" {
 
 /* `id` is the same for all of its ranks. `host` numbers the hosts the same way at all of them; NULL when that is not known. */
 typedef struct pm_group_setup {
-    uint16_t id;
+    uint32_t id;
     int size;
     int rank;
     void *context;

@@ -37,14 +37,14 @@ class Job {
         flags_.resize(static_cast<std::size_t>(shape.ranks));
     }
 
-    void open(std::uint16_t id)
+    void open(std::uint32_t id)
     {
         for (auto &node : nodes_)
             node->engine.open({id, shape_.ranks, node->rank, this, peer_of, host_of});
     }
-    void close(std::uint16_t id, int rank) { node(rank).engine.close(id); }
+    void close(std::uint32_t id, int rank) { node(rank).engine.close(id); }
 
-    volatile int *start(int rank, std::uint16_t id = 1)
+    volatile int *start(int rank, std::uint32_t id = 1)
     {
         auto &flags = flags_[static_cast<std::size_t>(rank)];
         flags.push_back(std::make_unique<int>(7));
@@ -355,6 +355,18 @@ TEST(BarrierEngine, ARankThatHasEndedIsNamed)
     job.dead.insert(2);
     job.engine(0).attend();
     EXPECT_NE(job.failure.find("rank 2 has ended"), std::string::npos) << job.failure;
+}
+
+// Of ids all 32 bits count: MPICH may be built with more than 16.
+TEST(BarrierEngine, LongIdsAreTwo)
+{
+    Job job({2, 1, false});
+    job.open(1);
+    job.open(0x10001);
+    job.start(0, 1);
+    job.start(1, 0x10001);
+    job.settle();
+    EXPECT_EQ(job.in_flight(), 2u);
 }
 
 TEST(BarrierEngine, AFlagInFlightIsKnown)

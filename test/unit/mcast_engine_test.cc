@@ -118,12 +118,12 @@ class World {
         }
         peers_.resize(static_cast<std::size_t>(nodes));
     }
-    void open(int node, std::uint16_t id = 7)
+    void open(int node, std::uint32_t id = 7)
     {
         pm_group_setup setup{id, static_cast<int>(nodes.size()), node, this, peer_of, hosts_.empty() ? nullptr : host_of};
         at(node).group = at(node).engine->open_group(setup);
     }
-    void open_all(std::uint16_t id = 7)
+    void open_all(std::uint32_t id = 7)
     {
         for (int i = 0; i < size(); ++i)
             open(i, id);
@@ -874,6 +874,21 @@ TEST(McastEnginePosts, OthersHoldNobodyUp)
         world.look(member);
         expect_pattern(*world.receive(member, 8, 0, 5), 1, 8);
     }
+}
+
+// Of ids all 32 bits count: MPICH may be built with more than 16.
+TEST(McastEngineGroups, LongIdsAreTwo)
+{
+    World world(2, {0, 1}, 1);
+    world.open_all(7);
+    pm_group *first = world.at(1).group;
+    world.open_all(0x10007);
+    world.send(0, {1}, 3, 40, 77);
+    world.run();
+    int source, tag;
+    std::size_t size;
+    EXPECT_FALSE(world.at(1).engine->probe(first, PM_ANY, 3, &source, &tag, &size));
+    expect_pattern(*world.receive(1, 40), 77, 40);
 }
 
 // The outbox of a group that the master has closed is given to another one, while members still have the first.

@@ -133,7 +133,7 @@ int MPIR_Imcast_impl(const void *buf, MPI_Count count, MPI_Datatype datatype, co
     if (operation->packed)
         MPIR_Typerep_pack(buf, count, datatype, 0, operation->packed, operation->room, &packed);
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    sent = pm_mcast_send(MPIDI_COMPOSITE_group_of(comm), data, operation->room, members, tag, flags & MPIX_MCAST_DELIVERED, operation);
+    sent = pm_mcast_send(MPIDI_COMPOSITE_COMM(comm).group, data, operation->room, members, tag, flags & MPIX_MCAST_DELIVERED, operation);
     if (sent == PM_FAILED)
         mpi_errno = MPIDI_COMPOSITE_lost();
     if (sent != PM_QUEUED)
@@ -176,7 +176,7 @@ int MPIR_Mcast_impl(const void *buf, MPI_Count count, MPI_Datatype datatype, con
         mpi_errno = MPIDI_COMPOSITE_check_bitmap(members, comm);
         MPIR_ERR_CHECK(mpi_errno);
         MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-        sent = pm_mcast_send(MPIDI_COMPOSITE_group_of(comm), MPIR_get_contig_ptr(buf, true_lb), size, members, tag, 0, NULL);
+        sent = pm_mcast_send(MPIDI_COMPOSITE_COMM(comm).group, MPIR_get_contig_ptr(buf, true_lb), size, members, tag, 0, NULL);
         behind = pm_mcast_backlog();
         MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
         if (sent == PM_FAILED)
@@ -219,7 +219,7 @@ int MPIR_Mcast_irecv_impl(void *buf, MPI_Count count, MPI_Datatype datatype, int
     MPIR_ERR_CHECK(mpi_errno);
     *request = operation->request;
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    pm_mcast_receive(MPIDI_COMPOSITE_group_of(comm), data, operation->room, source == MPI_ANY_SOURCE ? PM_ANY : source,
+    pm_mcast_receive(MPIDI_COMPOSITE_COMM(comm).group, data, operation->room, source == MPI_ANY_SOURCE ? PM_ANY : source,
                      tag == MPI_ANY_TAG ? PM_ANY : tag, members, operation);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 
@@ -254,7 +254,7 @@ int MPIR_Mcast_iprobe_impl(int source, int tag, MPIR_Comm * comm, int *flag, MPI
     mpi_errno = MPID_Progress_test(NULL);
     MPIR_ERR_CHECK(mpi_errno);
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    *flag = pm_mcast_probe(MPIDI_COMPOSITE_group_of(comm), source == MPI_ANY_SOURCE ? PM_ANY : source,
+    *flag = pm_mcast_probe(MPIDI_COMPOSITE_COMM(comm).group, source == MPI_ANY_SOURCE ? PM_ANY : source,
                            tag == MPI_ANY_TAG ? PM_ANY : tag, &found_source, &found_tag, &size);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     if (*flag && status != MPI_STATUS_IGNORE) {

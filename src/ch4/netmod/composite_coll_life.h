@@ -8,11 +8,9 @@ void MPIDI_COMPOSITE_coll_init(void);
 void MPIDI_COMPOSITE_coll_comm_free(MPIR_Comm * comm);
 int MPIDI_COMPOSITE_coll_finalize(void);        /* waits until everybody has read what broadcasts left with us */
 
-/* The same for ch4/mpix/composite_group.c: what a communicator is to the engines of src/coll. */
+/* The same for composite_group.c: what a communicator is to the engines of src/coll. */
 void MPIDI_COMPOSITE_group_commit(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_group_free(MPIR_Comm * comm);
-void MPIDI_COMPOSITE_groups_finalize(void);     /* when the engines have ended */
-struct pm_group *MPIDI_COMPOSITE_group_of(MPIR_Comm * comm);
 
 /* For ch4/mpix/composite_mcast.c. */
 int MPIDI_COMPOSITE_mcast_init(void);           /* PM_OK or PM_FAILED */

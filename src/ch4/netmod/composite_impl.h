@@ -6,6 +6,7 @@
 #include "ch4_impl.h"
 
 #define MPIDI_COMPOSITE_AV(av) ((av)->netmod.composite)
+#define MPIDI_COMPOSITE_COMM(comm) ((comm)->dev.ch4.netmod.composite)
 #define MPIDI_COMPOSITE_WIN(win) ((win)->dev.netmod.composite)
 #define MPIDI_COMPOSITE_AM_REQUEST(req) ((req)->dev.ch4.am.netmod_am.composite)
 

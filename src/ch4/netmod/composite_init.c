@@ -401,7 +401,6 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     MPIR_ERR_CHECK(mpi_errno);
     MPIDI_COMPOSITE_dynamic_finalize();
     MPIDI_COMPOSITE_mcast_finalize();
-    MPIDI_COMPOSITE_groups_finalize();
     MPIDI_COMPOSITE_fuzzy_finalize();
     MPIDI_COMPOSITE_notify_finalize();
     pm_close();

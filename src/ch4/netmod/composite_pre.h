@@ -23,7 +23,7 @@ typedef struct {
 } MPIDI_COMPOSITE_request_t;
 
 typedef struct {
-    int unused;
+    struct pm_group *group;     /* what the engines of src/coll know it as (composite_group.c); NULL: they do not */
 } MPIDI_COMPOSITE_comm_t;
 
 typedef struct {

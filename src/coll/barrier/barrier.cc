@@ -80,19 +80,19 @@ void pm_barrier_group_open(const pm_group_setup *setup)
     engine->open(*setup);
 }
 
-void pm_barrier_group_close(uint16_t id)
+void pm_barrier_group_close(uint32_t id)
 {
     if (engine != nullptr)
         engine->close(id);
 }
 
-void pm_barrier_start(uint16_t id, volatile int *flag, void *cookie)
+void pm_barrier_start(uint32_t id, volatile int *flag, void *cookie)
 {
     engine->start(id, flag, cookie);
     pm_barriers_in_flight = engine->in_flight();
 }
 
-int pm_barrier_is_in_flight(uint16_t id, const volatile int *flag)
+int pm_barrier_is_in_flight(uint32_t id, const volatile int *flag)
 {
     return engine->is_in_flight(id, flag);
 }

@@ -16,12 +16,12 @@ void pm_barrier_open(void (*ended)(void *cookie));
 void pm_barrier_close(void);
 
 void pm_barrier_group_open(const pm_group_setup *setup);
-void pm_barrier_group_close(uint16_t id);
+void pm_barrier_group_close(uint32_t id);
 
 /* `*flag` is 0 now, and 1 as soon as all ranks of the group have started it. Then ended(cookie) is called, perhaps before this
  * returns. Either may be NULL. */
-void pm_barrier_start(uint16_t id, volatile int *flag, void *cookie);
-int pm_barrier_is_in_flight(uint16_t id, const volatile int *flag);
+void pm_barrier_start(uint32_t id, volatile int *flag, void *cookie);
+int pm_barrier_is_in_flight(uint32_t id, const volatile int *flag);
 
 /* How many barriers of this process have not ended; while that is more than 0, pm_barrier_poll() must be called after pm_progress(). */
 extern size_t pm_barriers_in_flight;

@@ -13,7 +13,7 @@ BarrierEngine::~BarrierEngine()
 }
 
 // Whoever is ahead of us may tell us about a communicator before we have it.
-BarrierEngine::Group &BarrierEngine::group_of(std::uint16_t id)
+BarrierEngine::Group &BarrierEngine::group_of(std::uint32_t id)
 {
     std::unique_ptr<Group> &group = groups_[id];
     if (!group)
@@ -26,7 +26,7 @@ void BarrierEngine::open(const pm_group_setup &setup)
     group_of(setup.id).setup = setup;
 }
 
-void BarrierEngine::close(std::uint16_t id)
+void BarrierEngine::close(std::uint32_t id)
 {
     auto found = groups_.find(id);
     if (found == groups_.end())
@@ -78,14 +78,14 @@ void BarrierEngine::send(Group *group, int rank, BarrierMessage::Kind kind, std:
         transport_.failed({});
 }
 
-bool BarrierEngine::is_in_flight(std::uint16_t id, const volatile int *flag) const
+bool BarrierEngine::is_in_flight(std::uint32_t id, const volatile int *flag) const
 {
     auto found = groups_.find(id);
     return found != groups_.end() &&
            std::ranges::any_of(found->second->waiting, [&](const Started &started) { return started.flag == flag; });
 }
 
-void BarrierEngine::start(std::uint16_t id, volatile int *flag, void *cookie)
+void BarrierEngine::start(std::uint32_t id, volatile int *flag, void *cookie)
 {
     Group &group = group_of(id);
     if (!group.placed) [[unlikely]]

@@ -46,7 +46,7 @@ struct BarrierMessage {
         round,    // host to leader: up to `number`. `round` is the round; to the hub the host's place, and from the hub 0
         done,     // leader to the ranks of its host, without a board: up to `number`
     };
-    std::uint16_t group = 0;
+    std::uint32_t group = 0;
     Kind kind = Kind::board;
     std::uint8_t round = 0;
     std::int32_t from = 0;
@@ -77,10 +77,10 @@ class BarrierEngine {
     BarrierEngine &operator=(const BarrierEngine &) = delete;
 
     void open(const pm_group_setup &setup);
-    void close(std::uint16_t id);
+    void close(std::uint32_t id);
 
-    void start(std::uint16_t id, volatile int *flag, void *cookie);
-    bool is_in_flight(std::uint16_t id, const volatile int *flag) const;
+    void start(std::uint32_t id, volatile int *flag, void *cookie);
+    bool is_in_flight(std::uint32_t id, const volatile int *flag) const;
     void on_message(const BarrierMessage &message);
     // Completes what can be completed. Whether something has happened: a barrier has ended, or somebody on our host has come.
     bool poll();
@@ -141,7 +141,7 @@ class BarrierEngine {
         pm_peer *peer(int rank) const { return setup.peer(setup.context, rank); }
     };
 
-    Group &group_of(std::uint16_t id);
+    Group &group_of(std::uint32_t id);
     void place(Group *group);
     void announce(Group *group);
     static void note_heard(Group *group);
@@ -157,7 +157,7 @@ class BarrierEngine {
 
     BarrierTransport &transport_;
     Ended ended_;
-    std::unordered_map<std::uint16_t, std::unique_ptr<Group>> groups_;
+    std::unordered_map<std::uint32_t, std::unique_ptr<Group>> groups_;
     std::vector<Group *> active_;  // with barriers in flight
     std::size_t in_flight_ = 0;
     std::vector<void *> ended_cookies_;  // told when nothing is being looked at: a group may be closed then

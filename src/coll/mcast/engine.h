@@ -155,8 +155,8 @@ class Engine {
 
     Settings settings_;
     Transport &transport_;
-    std::unordered_map<std::uint16_t, std::unique_ptr<pm_group>> groups_;
-    std::unordered_map<std::uint16_t, std::deque<Parked>> parked_;  // of groups that are not open here yet
+    std::unordered_map<std::uint32_t, std::unique_ptr<pm_group>> groups_;
+    std::unordered_map<std::uint32_t, std::deque<Parked>> parked_;  // of groups that are not open here yet
     std::unordered_map<std::uint32_t, std::unique_ptr<Outgoing>> outgoing_;
     std::uint64_t origin_;
     std::uint32_t next_serial_ = 0;

@@ -29,11 +29,11 @@ struct WireHeader {
         posted = 32,     // all members of the poster's host read this one, see outbox.h
     };
 
-    std::uint16_t group = 0;
+    std::uint32_t group = 0;
     Kind kind = Kind::piece;
     Algorithm algorithm = Algorithm::binomial;
     std::uint8_t flags = 0;
-    std::uint8_t unused[3] = {};
+    std::uint8_t unused = 0;
     std::int32_t master = 0;
     std::int32_t tag = 0;
     std::uint64_t origin = 0;  // a number of the master's process, and

@@ -5,9 +5,6 @@
 #include "coll/barrier/barrier.h"
 #include "coll/mcast/mcast.h"
 
-static pm_group *groups[1 << (8 * sizeof(MPIR_Context_id_t))];
-static int groups_end;          /* all behind are NULL, and their pages untouched */
-
 static pm_peer *peer_of(void *context, int rank)
 {
     return MPIDI_COMPOSITE_peer(context, rank);
@@ -19,11 +16,6 @@ static int host_of(void *context, int rank)
 
     (void) MPIDIU_get_node_id(context, rank, &host);
     return host;
-}
-
-pm_group *MPIDI_COMPOSITE_group_of(MPIR_Comm * comm)
-{
-    return groups[comm->context_id];
 }
 
 /* MPICH's own communicators of a host and of one rank of each host are not the user's. */
@@ -38,7 +30,7 @@ void MPIDI_COMPOSITE_group_commit(MPIR_Comm * comm)
 {
     pm_group_setup setup;
 
-    if (!may_have_group(comm) || groups[comm->context_id])
+    if (!may_have_group(comm))
         return;
     setup.id = comm->context_id;
     setup.size = comm->local_size;
@@ -48,25 +40,19 @@ void MPIDI_COMPOSITE_group_commit(MPIR_Comm * comm)
     /* Other jobs number the hosts in their own way. */
     setup.host = MPIDI_COMM(comm, map).mode == MPIDI_RANK_MAP_MLUT || MPIDI_COMM(comm, map).avtid != 0 ? NULL : host_of;
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    groups[comm->context_id] = pm_group_open(&setup);
-    groups_end = MPL_MAX(groups_end, comm->context_id + 1);
+    MPIDI_COMPOSITE_COMM(comm).group = pm_group_open(&setup);
     pm_barrier_group_open(&setup);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }
 
 void MPIDI_COMPOSITE_group_free(MPIR_Comm * comm)
 {
-    if (!may_have_group(comm) || groups[comm->context_id] == NULL)
+    if (MPIDI_COMPOSITE_COMM(comm).group == NULL)
         return;
     /* A request that is freed may be the last to hold the communicator, and then the lock is held. */
     MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);
-    pm_group_close(groups[comm->context_id]);
+    pm_group_close(MPIDI_COMPOSITE_COMM(comm).group);
     pm_barrier_group_close(comm->context_id);
-    groups[comm->context_id] = NULL;
+    MPIDI_COMPOSITE_COMM(comm).group = NULL;
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-}
-
-void MPIDI_COMPOSITE_groups_finalize(void)
-{
-    memset(groups, 0, groups_end * sizeof *groups);
 }
