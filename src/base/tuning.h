@@ -33,6 +33,13 @@
 #define PM_EXCHANGE_RANKS_LIMIT 16
 #define PM_EXCHANGE_BYTES_LIMIT 64
 
+/* Collectives of some ranks: up to how many bytes it is the number of messages that costs; up to how many members a root tells each by
+ * itself, and up to which block a tree is quicker for more. Measured with 8 and 16 ranks on two cores, by shared memory and by UDP.
+ * bench/run --only mcast */
+#define PM_SOME_SHORT_LIMIT 65536
+#define PM_SOME_FLAT_MEMBERS 16
+#define PM_SOME_TREE_BLOCK 2048
+
 /* Fuzzy barriers: up to how many hosts one is the hub for all.
  * bench/run --only net_fuzzy */
 #define PM_STAR_HOSTS 8
@@ -47,6 +54,7 @@
 #define PM_MCAST_PIECE 131072
 #define PM_MCAST_BLOCK (256 * 1024)
 #define PM_MCAST_FANOUT 32
+#define PM_MCAST_BACKLOG (1 << 20)      /* bytes of short ones that wait in copies */
 
 /* Writes that notify: from where on one by the fabric itself is quicker than a message.
  * bench/run --only sync */

@@ -544,9 +544,20 @@ TEST_F(Core, TheRendezvousFollowsTheSettingAndTheNumberOfRanks)
         iovec piece{&copy, sizeof copy};
         bool possible = pm_pull(self, reinterpret_cast<std::uint64_t>(&word), &piece, 1) == PM_OK;
         EXPECT_EQ(pm_prefers_pull(self) != 0, pull && possible) << rendezvous << " with " << ranks << " ranks";
+        const pm_departure large = pull && possible ? PM_DEPARTS_BY_PULL : PM_DEPARTS_LATER;
+        EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT, 0, 4096), PM_DEPARTS_NOW) << "whatever MPICH keeps";
+        EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT + 1, 0, PM_SEND_NOW_LIMIT), large);
+        EXPECT_EQ(pm_departure_of(self, 4096, 1, 4096), PM_DEPARTS_LATER) << "its header asks";
+        EXPECT_EQ(pm_departure_of(self, 4097, 1, 4096), large);
         pm_close();
         open_ = false;
     }
+}
+
+TEST(CoreLimits, WhatIsSentWithoutAskingFitsIntoBothSides)
+{
+    EXPECT_EQ(pm_eager_limit(4096), 4096u);
+    EXPECT_EQ(pm_eager_limit(PM_SEND_NOW_LIMIT + 1), std::size_t{PM_SEND_NOW_LIMIT});
 }
 
 TEST_F(Core, IsCrowdedWithMoreRanksThanCores)

@@ -132,5 +132,14 @@ TEST(Plan, NetworksWithAChoiceAreTriedByTheFirstTwoHostsThatHaveIt)
     EXPECT_TRUE(trials_of(topology_of({card_of(1, 0, {lan}), card_of(2, 0, {lan})})).empty()) << "there is no choice";
 }
 
+TEST(Plan, TheQuickestNetworkHasTheHighestPriority)
+{
+    const double times[] = {3e-6, 2.0, 1e-6, 2.0};
+    EXPECT_EQ(priorities_by_time(times), (std::vector<int>{999, 998, 1000, 997})) << "the first of two that took the same time";
+    EXPECT_TRUE(priorities_by_time({}).empty());
+    for (DeviceKind device : {DeviceKind::ucx, DeviceKind::udp})
+        EXPECT_GT(1000 - static_cast<int>(networks_max), default_priority(device));
+}
+
 }  // namespace
 }  // namespace pm

@@ -12,6 +12,7 @@
  * keeps three groups from waiting for each other in a circle. */
 #include "mpidimpl.h"
 #include "ch4/mpix/composite_bitmap.h"
+#include "coll/choice.h"
 
 /* MPICH's blocking collectives use the tags below MPIR_FIRST_HCOLL_TAG, nonblocking ones those from MPIR_FIRST_NBC_TAG on. Between
  * them are tags of a library that is not part of this build. */
@@ -22,12 +23,6 @@
 
 /* Messages that one member has under way. */
 #define WINDOW 64
-/* Up to so many bytes it is the number of messages that costs: the short ways of bcast, allreduce and allgather. Measured with
- * 8 and 16 ranks on two cores, by shared memory and by UDP. */
-#define SHORT_LIMIT 65536
-/* More members than these, with blocks up to this size, gather and scatter along a tree. */
-#define FLAT_MEMBERS 16
-#define TREE_BLOCK 2048
 /* So many elements a user's function is given at once: its count may be an int. */
 #define COMBINE_AT_ONCE (1 << 30)
 
@@ -382,7 +377,7 @@ static void broadcast(group_t * group, void *data, MPI_Aint count, MPI_Datatype 
     int contiguous;
     char *packed;
 
-    if (bytes <= SHORT_LIMIT || group->size <= 2 || on_one_host(group)) {
+    if (pm_some_in_whole(bytes) || pm_some_bcast_in_whole(bytes, group->size, on_one_host(group))) {
         broadcast_short(group, data, count, datatype);
         return;
     }
@@ -483,15 +478,23 @@ static void allreduce_short(group_t * group, char *result, MPI_Aint count, MPI_D
 }
 
 /* Gather and scatter: `all` is the root's, `own` a block of one of the others. The root's own block is in its place already. */
-static void gather_flat(group_t * group, const blocks_t * own, const blocks_t * all)
+enum direction { TO_ROOT, FROM_ROOT };
+
+/* Between the root and each. */
+static void move_flat(group_t * group, enum direction direction, const blocks_t * own, const blocks_t * all)
 {
-    if (group->me != group->root) {
-        send_to(group, group->root, own->start, own->count, own->datatype);
-        return;
-    }
-    for (int i = 0; i < group->size; i++) {
-        if (i != group->me)
-            post_receive(group, i, block(all, i), all->count, all->datatype);
+    bool is_root = group->me == group->root, sends = is_root == (direction == FROM_ROOT);
+    int first = is_root ? 0 : group->root, end = is_root ? group->size : group->root + 1;
+
+    for (int i = first; i < end; i++) {
+        char *data = is_root ? block(all, i) : own->start;
+        const blocks_t *like = is_root ? all : own;
+        if (i == group->me)
+            continue;
+        if (sends)
+            post_send(group, i, data, like->count, like->datatype);
+        else
+            post_receive(group, i, data, like->count, like->datatype);
     }
     wait_posted(group);
 }
@@ -527,23 +530,10 @@ static void gather(group_t * group, const blocks_t * own, const blocks_t * all)
 {
     MPI_Aint bytes = group->me == group->root ? all->bytes : own->bytes;
 
-    if (bytes > 0 && bytes <= TREE_BLOCK && group->size > FLAT_MEMBERS)
+    if (bytes > 0 && pm_some_by_tree(bytes, group->size))
         gather_tree(group, own, all);
     else if (bytes > 0)
-        gather_flat(group, own, all);
-}
-
-static void scatter_flat(group_t * group, const blocks_t * all, const blocks_t * own)
-{
-    if (group->me != group->root) {
-        receive_from(group, group->root, own->start, own->count, own->datatype);
-        return;
-    }
-    for (int i = 0; i < group->size; i++) {
-        if (i != group->me)
-            post_send(group, i, block(all, i), all->count, all->datatype);
-    }
-    wait_posted(group);
+        move_flat(group, TO_ROOT, own, all);
 }
 
 static void scatter_tree(group_t * group, const blocks_t * all, const blocks_t * own)
@@ -574,10 +564,10 @@ static void scatter(group_t * group, const blocks_t * all, const blocks_t * own)
 {
     MPI_Aint bytes = group->me == group->root ? all->bytes : own->bytes;
 
-    if (bytes > 0 && bytes <= TREE_BLOCK && group->size > FLAT_MEMBERS)
+    if (bytes > 0 && pm_some_by_tree(bytes, group->size))
         scatter_tree(group, all, own);
     else if (bytes > 0)
-        scatter_flat(group, all, own);
+        move_flat(group, FROM_ROOT, own, all);
 }
 
 /* Bruck's algorithm: member m gathers the blocks of m, m + 1, ... and doubles their number in every round. Our own block is in
@@ -699,7 +689,7 @@ int MPIR_Bitmap_allreduce_impl(const void *sendbuf, void *recvbuf, MPI_Count cou
     if (enter(&group, members, comm_ptr->rank, comm_ptr)) {
         const void *own = operand(&group, sendbuf, recvbuf, true, count, &datatype, op);
         MPI_Aint bytes = group.mpi_errno == MPI_SUCCESS ? blocks_at(own, count, datatype).bytes : 0;
-        if (bytes > SHORT_LIMIT) {
+        if (!pm_some_in_whole(bytes)) {
             group.root = 0;
             reduce(&group, own, recvbuf, count, datatype, op);
             broadcast(&group, recvbuf, count, datatype);
@@ -768,7 +758,7 @@ int MPIR_Bitmap_allgather_impl(const void *sendbuf, MPI_Count sendcount, MPI_Dat
         blocks_t all = blocks_at(recvbuf, recvcount, recvtype);
         if (!in_place)
             copy(&group, sendbuf, sendcount, sendtype, block(&all, group.me), all.count, all.datatype);
-        if (all.bytes * group.size > SHORT_LIMIT)
+        if (!pm_some_in_whole(all.bytes * group.size))
             allgather_ring(&group, &all);
         else if (all.bytes > 0)
             allgather_short(&group, &all);

@@ -5,9 +5,6 @@
 #include "ch4/mpix/composite_bitmap.h"
 #include "coll/mcast/mcast.h"
 
-/* Bytes of short multicasts that wait in copies. */
-#define BACKLOG_LIMIT (1 << 20)
-
 /* What a request needs to know until its end. */
 typedef struct {
     MPIR_Request *request;
@@ -166,28 +163,28 @@ int MPIR_Mcast_impl(const void *buf, MPI_Count count, MPI_Datatype datatype, con
 {
     int mpi_errno, contiguous, sent;
     MPI_Aint true_lb;
-    size_t size, behind;
+    size_t size;
+    pm_backlog backlog;
     MPIR_Datatype *type ATTRIBUTE((unused));
     MPIR_Request *request = NULL;
 
     MPIDI_Datatype_get_info(count, datatype, contiguous, size, type, true_lb);
-    if (contiguous && size <= PM_SEND_NOW_LIMIT) {
-        /* Short: the engine keeps a copy if it cannot send it at once. */
+    if (contiguous && pm_mcast_is_short(size)) {
+        /* The engine keeps a copy if it cannot send it at once. */
         mpi_errno = MPIDI_COMPOSITE_check_bitmap(members, comm);
         MPIR_ERR_CHECK(mpi_errno);
         MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
         sent = pm_mcast_send(MPIDI_COMPOSITE_COMM(comm).group, MPIR_get_contig_ptr(buf, true_lb), size, members, tag, 0, NULL);
-        behind = pm_mcast_backlog();
+        backlog = pm_mcast_backlog();
         MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
         if (sent == PM_FAILED)
             return MPIDI_COMPOSITE_lost();
-        /* Those who are sent to more than they take hold up the master before its copies fill the memory. */
-        while (behind > 0 && mpi_errno == MPI_SUCCESS) {
+        while (backlog != PM_BACKLOG_NONE && mpi_errno == MPI_SUCCESS) {
             mpi_errno = MPID_Progress_test(NULL);
             MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-            behind = pm_mcast_backlog();
+            backlog = pm_mcast_backlog();
             MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-            if (behind <= BACKLOG_LIMIT)
+            if (backlog != PM_BACKLOG_MUCH)
                 break;
             MPIDI_COMPOSITE_WAIT_MESSAGE();
         }

@@ -1,17 +1,11 @@
-/* Collectives on a host with more ranks than cores.
- *
- * There a message costs little and a turn on a core costs much: while a rank waits, every other rank of its core has a turn. A tree
- * or butterfly of log2(n) rounds needs as many turns of everybody. When all talk to one rank, two are enough; when everybody
- * tells everybody, one is, as long as n * n messages are cheap.
- * Where every rank has a core, and for communicators over several hosts, MPICH's own algorithms are better and are used. So
- * they are when the user chose an algorithm. */
+/* Collectives on a host with more ranks than cores: does what coll/choice.h says. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_coll.h"
 #include "composite_coll_life.h"
 #include "base/tuning.h"
-#include "composite_exchange.h"
-#include "composite_handlers.h"
+#include "coll/choice.h"
+#include "coll/exchange/exchange.h"
 #include "netmod/core/shared.h"
 
 /* All ranks are of this job and on this host: then all of them answer the same here, and to pm_crowded(). */
@@ -24,9 +18,11 @@ static bool on_one_host(MPIR_Comm * comm)
         (comm->node_comm != NULL && comm->node_comm->local_size == comm->local_size);
 }
 
-static bool flat_is_better(MPIR_Comm * comm)
+static pm_call call_of(MPIR_Comm * comm, bool chosen, size_t bytes, bool plain)
 {
-    return pm_crowded() && comm->local_size > 1 && comm->local_size <= PM_FLAT_RANKS_LIMIT && on_one_host(comm);
+    pm_call call = { chosen, on_one_host(comm), pm_crowded(), comm->local_size, bytes, plain };
+
+    return call;
 }
 
 /* Notes a failure and goes on, as MPICH's collectives do. */
@@ -126,17 +122,14 @@ static kept_t *keep_copy(const void *data, size_t size)
     return copy;
 }
 
-void MPIDI_COMPOSITE_coll_init(void)
-{
-    exchange_handler = MPIDI_COMPOSITE_register("exchange", exchange_arrived, offsetof(exchange_message_t, bytes), true);
-}
-
 void MPIDI_COMPOSITE_coll_comm_free(MPIR_Comm * comm)
 {
     if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM)
         return;                 /* the id of an intercommunicator is the other side's */
-    MPL_free(exchanges[comm->context_id]);
-    exchanges[comm->context_id] = NULL;
+    /* A request that is freed may be the last to hold the communicator, and then the lock is held. */
+    MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);
+    pm_exchange_forget(comm->context_id);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }
 
 int MPIDI_COMPOSITE_coll_finalize(void)
@@ -178,74 +171,115 @@ static int flat_bcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, int r
     if (comm->rank != root)
         return hear(root, buffer, count, datatype, tag, comm, errflag);
     MPIDI_Datatype_get_info(count, datatype, contiguous, size, type, true_lb);
-    if (contiguous && size > MPIDI_COMPOSITE_EAGER_LIMIT && size <= PM_SHARED_LIMIT)
+    if (pm_bcast_leaves_copy(size, contiguous, MPIDI_COMPOSITE_EAGER_LIMIT))
         copy = keep_copy(MPIR_get_contig_ptr(buffer, true_lb), size);
     return copy ? offer_copy(copy, tag, comm, errflag) : tell_all_others(buffer, count, datatype, tag, comm, errflag);
 }
 
-int MPIDI_COMPOSITE_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+static bool is_done(const pm_exchange * exchange)
+{
+    bool done;
+
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    done = pm_exchange_is_done(exchange);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    return done;
+}
+
+/* `*all` is what each rank gave, ours included; valid until our next exchange on this communicator. */
+static int exchange_bytes(const void *bytes, size_t size, MPIR_Comm * comm, const char (**all)[PM_EXCHANGE_BYTES_LIMIT])
 {
     int mpi_errno = MPI_SUCCESS;
-    int ranks = comm->local_size;
-    char (*all)[PM_EXCHANGE_BYTES_LIMIT];
+    pm_group_setup group = MPIDI_COMPOSITE_group_setup(comm);
+    pm_exchange *exchange;
 
-    if (MPIR_CVAR_BARRIER_INTRA_ALGORITHM != MPIR_CVAR_BARRIER_INTRA_ALGORITHM_auto || !on_one_host(comm))
-        return MPIR_Barrier_impl(comm, errflag);
-    if (!flat_is_better(comm))
-        return MPIR_Barrier_intra_dissemination(comm, errflag);
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    exchange = pm_exchange_start(&group, bytes, size);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    if (exchange == NULL)
+        return MPIDI_COMPOSITE_lost();
+    while (!is_done(exchange)) {
+        mpi_errno = MPID_Progress_test(NULL);
+        if (mpi_errno)
+            return mpi_errno;
+        if (!is_done(exchange))
+            MPIDI_COMPOSITE_WAIT_MESSAGE();
+    }
+    *all = pm_exchange_end(exchange);
+    return MPI_SUCCESS;
+}
 
-    if (ranks <= PM_EXCHANGE_RANKS_LIMIT)
-        return exchange_bytes(NULL, 0, comm, &all);
+static int flat_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    int mpi_errno = MPI_SUCCESS;
+
     if (comm->rank != 0) {
         note(MPIC_Send(NULL, 0, MPI_BYTE, 0, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
     } else {
-        for (int from = 1; from < ranks; from++)
+        for (int from = 1; from < comm->local_size; from++)
             note(hear(from, NULL, 0, MPI_BYTE, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
     }
     note(flat_bcast(NULL, 0, MPI_BYTE, 0, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
     return mpi_errno;
 }
 
+int MPIDI_COMPOSITE_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    const char (*all)[PM_EXCHANGE_BYTES_LIMIT];
+    pm_call call = call_of(comm, MPIR_CVAR_BARRIER_INTRA_ALGORITHM != MPIR_CVAR_BARRIER_INTRA_ALGORITHM_auto, 0, true);
+
+    switch (pm_barrier_way(&call)) {
+        case PM_WAY_FLAT:
+            return flat_barrier(comm, errflag);
+        case PM_WAY_EXCHANGE:
+            return exchange_bytes(NULL, 0, comm, &all);
+        case PM_WAY_DISSEMINATION:
+            return MPIR_Barrier_intra_dissemination(comm, errflag);
+        default:
+            return MPIR_Barrier_impl(comm, errflag);
+    }
+}
+
 int MPIDI_COMPOSITE_bcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, int root, MPIR_Comm * comm,
                           MPIR_Errflag_t * errflag)
 {
     MPI_Aint size;
+    pm_call call;
 
     MPIR_Datatype_get_size_macro(datatype, size);
-    if (MPIR_CVAR_BCAST_INTRA_ALGORITHM != MPIR_CVAR_BCAST_INTRA_ALGORITHM_auto || !flat_is_better(comm) || size * count == 0)
+    call = call_of(comm, MPIR_CVAR_BCAST_INTRA_ALGORITHM != MPIR_CVAR_BCAST_INTRA_ALGORITHM_auto, size * count, true);
+    if (pm_bcast_way(&call) == PM_WAY_GENERIC)
         return MPIR_Bcast_impl(buffer, count, datatype, root, comm, errflag);
     return flat_bcast(buffer, count, datatype, root, MPIR_BCAST_TAG, comm, errflag);
 }
 
-int MPIDI_COMPOSITE_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op,
-                              MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+/* Whoever reduces does it in the order of the ranks, so that all have the same result, bit for bit. */
+static int allreduce_by_exchange(const void *mine, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, size_t bytes,
+                                 MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    int mpi_errno = MPI_SUCCESS, result;
+    const char (*all)[PM_EXCHANGE_BYTES_LIMIT];
+
+    result = exchange_bytes(mine, bytes, comm, &all);
+    note(result, &mpi_errno, errflag);
+    if (result)
+        return mpi_errno;
+    memcpy(recvbuf, all[0], bytes);
+    for (int from = 1; from < comm->local_size; from++)
+        note(MPIR_Reduce_local(all[from], recvbuf, count, datatype, op), &mpi_errno, errflag);
+    return mpi_errno;
+}
+
+static int flat_allreduce(const void *mine, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, size_t bytes,
+                          MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
     int mpi_errno = MPI_SUCCESS;
-    MPI_Aint size, extent;
-    char mine[PM_FLAT_REDUCE_LIMIT] ATTRIBUTE((aligned(16)));
     char others[PM_FLAT_REDUCE_LIMIT] ATTRIBUTE((aligned(16)));
 
-    MPIR_Datatype_get_size_macro(datatype, size);
-    MPIR_Datatype_get_extent_macro(datatype, extent);
-    if (MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM != MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM_auto || !flat_is_better(comm) ||
-        !HANDLE_IS_BUILTIN(datatype) || !HANDLE_IS_BUILTIN(op) || size != extent || size * count == 0 ||
-        size * count > PM_FLAT_REDUCE_LIMIT)
-        return MPIR_Allreduce_impl(sendbuf, recvbuf, count, datatype, op, comm, errflag);
-
-    /* Whoever reduces does it in the order of the ranks, so that all have the same result, bit for bit. */
-    memcpy(mine, sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, size * count);
-    if (comm->local_size <= PM_EXCHANGE_RANKS_LIMIT && size * count <= PM_EXCHANGE_BYTES_LIMIT) {
-        char (*all)[PM_EXCHANGE_BYTES_LIMIT];
-        note(exchange_bytes(mine, size * count, comm, &all), &mpi_errno, errflag);
-        memcpy(recvbuf, all[0], size * count);
-        for (int from = 1; from < comm->local_size; from++)
-            note(MPIR_Reduce_local(all[from], recvbuf, count, datatype, op), &mpi_errno, errflag);
-        return mpi_errno;
-    }
     if (comm->rank != 0) {
         note(MPIC_Send(mine, count, datatype, 0, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
     } else {
-        memcpy(recvbuf, mine, size * count);
+        memcpy(recvbuf, mine, bytes);
         for (int from = 1; from < comm->local_size; from++) {
             note(hear(from, others, count, datatype, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
             note(MPIR_Reduce_local(others, recvbuf, count, datatype, op), &mpi_errno, errflag);
@@ -253,4 +287,25 @@ int MPIDI_COMPOSITE_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count
     }
     note(flat_bcast(recvbuf, count, datatype, 0, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
     return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op,
+                              MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    MPI_Aint size, extent;
+    char mine[PM_FLAT_REDUCE_LIMIT] ATTRIBUTE((aligned(16)));
+    pm_call call;
+    pm_way way;
+
+    MPIR_Datatype_get_size_macro(datatype, size);
+    MPIR_Datatype_get_extent_macro(datatype, extent);
+    call = call_of(comm, MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM != MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM_auto, size * count,
+                   HANDLE_IS_BUILTIN(datatype) && HANDLE_IS_BUILTIN(op) && size == extent);
+    way = pm_allreduce_way(&call);
+    if (way == PM_WAY_GENERIC)
+        return MPIR_Allreduce_impl(sendbuf, recvbuf, count, datatype, op, comm, errflag);
+    memcpy(mine, sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, call.bytes);
+    return way == PM_WAY_EXCHANGE ?
+        allreduce_by_exchange(mine, recvbuf, count, datatype, op, call.bytes, comm, errflag) :
+        flat_allreduce(mine, recvbuf, count, datatype, op, call.bytes, comm, errflag);
 }

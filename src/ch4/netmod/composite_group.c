@@ -25,13 +25,10 @@ static bool may_have_group(MPIR_Comm * comm)
         comm->hierarchy_kind != MPIR_COMM_HIERARCHY_KIND__NODE_ROOTS;
 }
 
-/* Everybody has the communicator's id from now on, and may send to us. */
-void MPIDI_COMPOSITE_group_commit(MPIR_Comm * comm)
+pm_group_setup MPIDI_COMPOSITE_group_setup(MPIR_Comm * comm)
 {
     pm_group_setup setup;
 
-    if (!may_have_group(comm))
-        return;
     setup.id = comm->context_id;
     setup.size = comm->local_size;
     setup.rank = comm->rank;
@@ -39,6 +36,17 @@ void MPIDI_COMPOSITE_group_commit(MPIR_Comm * comm)
     setup.peer = peer_of;
     /* Other jobs number the hosts in their own way. */
     setup.host = MPIDI_COMM(comm, map).mode == MPIDI_RANK_MAP_MLUT || MPIDI_COMM(comm, map).avtid != 0 ? NULL : host_of;
+    return setup;
+}
+
+/* Everybody has the communicator's id from now on, and may send to us. */
+void MPIDI_COMPOSITE_group_commit(MPIR_Comm * comm)
+{
+    pm_group_setup setup;
+
+    if (!may_have_group(comm))
+        return;
+    setup = MPIDI_COMPOSITE_group_setup(comm);
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     MPIDI_COMPOSITE_COMM(comm).group = pm_group_open(&setup);
     pm_barrier_group_open(&setup);

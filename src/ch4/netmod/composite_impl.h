@@ -14,7 +14,6 @@
 typedef struct {
     int handler_pulled;         /* the receiver has read a message from our memory */
     int handler_dynamic;        /* greetings between processes that meet at run time */
-    int handler_ping;           /* networks are being measured */
     int handler_report;         /* what a rank has to say at the end */
 } MPIDI_COMPOSITE_global_t;
 extern MPIDI_COMPOSITE_global_t MPIDI_COMPOSITE_global;
@@ -27,7 +26,7 @@ extern MPIDI_COMPOSITE_global_t MPIDI_COMPOSITE_global;
 
 /* A message up to this size is sent without asking. Two things bound it: an unexpected one is kept in a buffer of MPICH's, and
  * must arrive in one piece, because MPICH loses the source of one that is received while its pieces are still arriving. */
-#define MPIDI_COMPOSITE_EAGER_LIMIT MPL_MIN(PM_SEND_NOW_LIMIT, MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE)
+#define MPIDI_COMPOSITE_EAGER_LIMIT pm_eager_limit(MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE)
 
 MPL_STATIC_INLINE_PREFIX pm_peer *MPIDI_COMPOSITE_peer(MPIR_Comm * comm, int rank)
 {

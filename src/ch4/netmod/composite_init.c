@@ -6,6 +6,7 @@
 #include "composite_handlers.h"
 #include "composite_report.h"
 #include "base/two_mpis.h"
+#include "coll/exchange/exchange.h"
 #include "coll/mcast/mcast.h"
 #include "coll/progress.h"
 #include "netmod/core/setup.h"
@@ -102,15 +103,13 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     if (getenv("MPIR_CVAR_CTXID_EAGER_SIZE") == NULL)
         MPIR_CVAR_CTXID_EAGER_SIZE = MPIR_MAX_CONTEXT_MASK / 2;
     without_device = pm_make_room() != PM_OK || pm_open(&setup) != PM_OK || MPIDI_COMPOSITE_mcast_init() != PM_OK ||
-        MPIDI_COMPOSITE_notify_init() != PM_OK;
+        MPIDI_COMPOSITE_notify_init() != PM_OK || pm_exchange_open() != PM_OK || pm_measure_open() != PM_OK;
     MPIDI_COMPOSITE_fuzzy_init();
 
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
     MPIDIG_am_rndv_reg_cb(MPIDI_COMPOSITE_RNDV_PULL, MPIDI_COMPOSITE_pull_matched);
     MPIDI_COMPOSITE_register_own();
     MPIDI_COMPOSITE_dynamic_init();
-    MPIDI_COMPOSITE_coll_init();
-    MPIDI_COMPOSITE_measure_init();
     MPIDI_COMPOSITE_routes_init();
 
   fn_fail:
@@ -403,6 +402,7 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     MPIDI_COMPOSITE_mcast_finalize();
     MPIDI_COMPOSITE_fuzzy_finalize();
     MPIDI_COMPOSITE_notify_finalize();
+    pm_exchange_close();
     pm_close();
 
   fn_fail:

@@ -5,6 +5,5 @@
 
 /* composite_measure.c: all ranks of a job, with all cards, before peers are connected. */
 int MPIDI_COMPOSITE_measure(const void *const *cards, const size_t * sizes);
-void MPIDI_COMPOSITE_measure_init(void);
 
 #endif

@@ -43,7 +43,8 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_COMPOSITE_send(const void *buf, MPI_Aint coun
     header.generic.sreq_ptr = NULL;
     header.generic.data_sz = size;
     header.generic.rndv_hdr_sz = 0;
-    if (likely(size <= PM_SEND_NOW_LIMIT && !(flags & MPIDIG_AM_SEND_FLAGS_SYNC))) {
+    switch (pm_departure_of(peer, size, flags & MPIDIG_AM_SEND_FLAGS_SYNC, MPIDI_COMPOSITE_EAGER_LIMIT)) {
+    case PM_DEPARTS_NOW:
         /* Sending has a lock of its own in the core: another thread may be receiving. */
         *taken = pm_send_now(peer, MPIDIG_SEND, &header.generic, sizeof header.generic, data, size);
         if (likely(*taken)) {
@@ -52,10 +53,14 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_COMPOSITE_send(const void *buf, MPI_Aint coun
             else
                 MPIR_cc_set(&(*request)->cc, 0);
         }
-    } else if (size > MPIDI_COMPOSITE_EAGER_LIMIT && pm_prefers_pull(peer)) {
+        break;
+    case PM_DEPARTS_BY_PULL:
         *taken = true;
         header.address = (uint64_t) (uintptr_t) data;
         mpi_errno = MPIDI_COMPOSITE_announce(buf, count, datatype, rank, comm, &header, request);
+        break;
+    case PM_DEPARTS_LATER:
+        break;
     }
     return mpi_errno;
 }

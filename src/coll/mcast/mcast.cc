@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/tuning.h"
 #include "coll/boards.h"
 #include "coll/mcast/engine.h"
 #include "coll/mcast/outbox.h"
@@ -132,9 +133,15 @@ int pm_mcast_owes(void)
     return engine != nullptr && engine->owes();
 }
 
-size_t pm_mcast_backlog(void)
+int pm_mcast_is_short(size_t size)
 {
-    return engine->backlog();
+    return size <= PM_SEND_NOW_LIMIT;
+}
+
+pm_backlog pm_mcast_backlog(void)
+{
+    std::size_t bytes = engine->backlog();
+    return bytes == 0 ? PM_BACKLOG_NONE : bytes <= PM_MCAST_BACKLOG ? PM_BACKLOG_SOME : PM_BACKLOG_MUCH;
 }
 
 void pm_mcast_poll(void)

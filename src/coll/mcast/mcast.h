@@ -38,7 +38,7 @@ pm_group *pm_group_open(const pm_group_setup *setup);
 void pm_group_close(pm_group *group);
 
 /* PM_OK: the data may be reused. PM_QUEUED: it must stay until sent(cookie). `members` has a bit for each rank. Without a cookie it is
- * copied if need be: pm_mcast_backlog() bytes are waiting so. */
+ * copied if need be: worth it where pm_mcast_is_short(). */
 int pm_mcast_send(pm_group *group, const void *data, size_t size, const uint64_t *members, int tag, int delivered, void *cookie);
 
 /* Ends in received(cookie), perhaps before it returns. `members` is filled then, if not NULL. */
@@ -47,7 +47,12 @@ void pm_mcast_receive(pm_group *group, void *buffer, size_t room, int source, in
 /* 1 and what it is when such a receive would find something. */
 int pm_mcast_probe(pm_group *group, int source, int tag, int *found_source, int *found_tag, size_t *size);
 
-size_t pm_mcast_backlog(void);
+int pm_mcast_is_short(size_t size);
+
+/* Copies that wait. Those who are sent to more than they take hold up the master before its copies fill the memory: with some it makes a
+ * round of progress, with many until there are fewer. */
+typedef enum pm_backlog { PM_BACKLOG_NONE, PM_BACKLOG_SOME, PM_BACKLOG_MUCH } pm_backlog;
+pm_backlog pm_mcast_backlog(void);
 
 /* 1 while others wait for an acknowledgement that this process collects: call pm_progress() and what is to be called after it. */
 int pm_mcast_owes(void);

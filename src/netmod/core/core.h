@@ -36,12 +36,34 @@ int pm_send_packed(pm_peer *peer, int tag, const void *header, size_t header_siz
 #define PM_SEND_NOW_LIMIT 16384
 int pm_send_now(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size);
 
+/* How a contiguous message leaves. Inline: it is asked for each. `eager`: up to so many bytes a message is sent without asking the receiver
+ * for a place; pm_eager_limit() of the largest that the receiver keeps when nobody expects it. `asks`: the sender wants to know when
+ * it is received. */
+typedef enum pm_departure {
+    PM_DEPARTS_NOW,             /* pm_send_now(); if that does nothing, as the next */
+    PM_DEPARTS_LATER,           /* pm_send(), perhaps after the receiver has named a place */
+    PM_DEPARTS_BY_PULL,         /* the receiver is told where it is, and pulls it */
+} pm_departure;
+
+int pm_prefers_pull(const pm_peer *peer);       /* of a large message */
+
+static inline size_t pm_eager_limit(size_t kept)
+{
+    return kept < PM_SEND_NOW_LIMIT ? kept : PM_SEND_NOW_LIMIT;
+}
+
+static inline pm_departure pm_departure_of(const pm_peer *peer, size_t size, int asks, size_t eager)
+{
+    if (__builtin_expect(size <= PM_SEND_NOW_LIMIT && !asks, 1))
+        return PM_DEPARTS_NOW;
+    return size > eager && pm_prefers_pull(peer) ? PM_DEPARTS_BY_PULL : PM_DEPARTS_LATER;
+}
+
 /* Delivers what has arrived and sends what is queued. The number of things done, or -1 on failure. */
 int pm_progress(void);
 int pm_sends_queued(void);
 
-/* Large messages: true when the receiver should read our memory instead of being sent the bytes. */
-int pm_prefers_pull(const pm_peer *peer);
+/* The receiver reads the sender's memory. */
 int pm_pull(const pm_peer *peer, uint64_t address, const struct iovec *pieces, size_t count);
 
 /* Waiting. After a pm_progress() that did nothing: pm_wait_step() polls again at once or yields and answers 0, or answers 1 when

@@ -35,6 +35,7 @@ typedef struct pm_handler {
 /* After pm_open() and before messages with this tag may come; pm_close() forgets it. The handler is copied. PM_FAILED: the tag is
  * another's, or none. */
 #define PM_TAGS_MAX 256
+#define PM_PING_TAG 251         /* measuring.cc; those of src/coll follow */
 int pm_handle(int tag, const pm_handler *handler);
 
 #ifdef __cplusplus

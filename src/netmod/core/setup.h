@@ -85,7 +85,8 @@ size_t pm_peer_card(const pm_peer *peer, void *card);
 int pm_check_job(const void *const *cards, const size_t *sizes, int count);
 
 /* Measuring networks, before peers are connected: for each network that there is a choice about, two ranks on different hosts that
- * try it; the connection over just that network, which pm_connect() goes on to use if it chooses it; and the outcome, the same in
+ * try it. All ranks call pm_try_out() for all trials, in this order; it answers the shortest round trip in seconds at the two,
+ * PM_TRIAL_LIMIT when that took longer, and 0 at others. What the first of each found is given to pm_set_priorities() by
  * all processes. */
 typedef struct pm_trial {
     uint64_t network;
@@ -93,6 +94,12 @@ typedef struct pm_trial {
 } pm_trial;
 #define PM_NETWORKS_MAX 64
 int pm_trials(const void *const *cards, const size_t *sizes, int count, pm_trial *trials);  /* into PM_NETWORKS_MAX; how many */
+#define PM_TRIAL_LIMIT 2.0
+int pm_measure_open(void);      /* after pm_open(): PM_OK or PM_FAILED */
+double pm_try_out(const pm_trial *trial, int rank, const void *const *cards, const size_t *sizes);
+void pm_set_priorities(const pm_trial *trials, const double *times, int count);
+
+/* What that is made of: the connection over just one network, which pm_connect() goes on to use if it chooses it, and the outcome. */
 pm_peer *pm_connect_over(uint64_t network, const void *card, size_t size);
 void pm_set_priority(uint64_t network, int priority);
 

@@ -118,6 +118,19 @@ std::vector<Trial> trials_of(const Topology &job)
     return trials;
 }
 
+std::vector<int> priorities_by_time(std::span<const double> times)
+{
+    constexpr int highest = 1000;
+    std::vector<int> priorities;
+    for (std::size_t i = 0; i < times.size(); ++i) {
+        int quicker = 0;
+        for (std::size_t k = 0; k < times.size(); ++k)
+            quicker += times[k] < times[i] || (times[k] == times[i] && k < i);
+        priorities.push_back(highest - quicker);
+    }
+    return priorities;
+}
+
 Result<Report> planned_routes(const std::vector<Card> &cards)
 {
     Topology job = topology_of(cards);

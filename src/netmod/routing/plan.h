@@ -33,6 +33,9 @@ struct Trial {
     std::size_t first = 0, second = 0;
 };
 std::vector<Trial> trials_of(const Topology &job);
+// Of networks that took so long: the quickest has the highest, all above those that are given by default; of two that took the same
+// time, the first one.
+std::vector<int> priorities_by_time(std::span<const double> times);
 
 // Whether every two processes have a route: an error about the first two that have none. Everybody comes to the same answer.
 Error check_routes(const Topology &job);

@@ -1,0 +1,56 @@
+// Networks are tried out by two processes.
+#include <gtest/gtest.h>
+
+#include "netmod/core/handlers.h"
+#include "netmod/core/setup.h"
+#include "netmod/routing/card.h"
+#include "support/core_setup.h"
+#include "support/processes.h"
+
+namespace {
+
+struct Board {
+    char cards[3][PM_CARD_MAX];
+    size_t sizes[3];
+    double times[3][2];
+    pm::test::Counter opened, tried;
+};
+
+// The network that only the third process is on takes the longest: nobody there can be reached over it.
+TEST(Measuring, TheTwoOfATrialFindItsTimeAndOthersHaveNothingToDo)
+{
+    pm::test::Shared<Board> board;
+    pm::test::Processes(3, 60, [&](unsigned number) {
+        pm_setup setup = pm::test::plain_setup();
+        setup.devices = "udp";
+        setup.networks = number == 2 ? "network other udp lo" : "network one udp lo";
+        setup.udp_interfaces = "lo";
+        ASSERT_EQ(pm_open(&setup), PM_OK) << pm_error_text();
+        ASSERT_EQ(pm_measure_open(), PM_OK) << pm_error_text();
+        EXPECT_EQ(pm_measure_open(), PM_FAILED) << "the tag is taken";
+        board->sizes[number] = pm_card(board->cards[number]);
+        board->opened.meet(3);
+        const void *cards[] = {board->cards[0], board->cards[1], board->cards[2]};
+        auto network = [&](int rank) {
+            return pm::Card::read({static_cast<const std::byte *>(cards[rank]), board->sizes[rank]})->networks[0].network.id;
+        };
+        pm_trial trials[] = {{network(0), 0, 1}, {network(2), 1, 0}};
+        for (int i = 0; i < 2; ++i)
+            board->times[number][i] = pm_try_out(&trials[i], static_cast<int>(number), cards, board->sizes);
+        board->tried.add();
+        if (number == 2)
+            board->tried.wait_for(3);
+        while (board->tried.value() < 3)
+            ASSERT_GE(pm_progress(), 0) << pm_error_text();
+        pm_close();
+    }).wait();
+    for (int rank : {0, 1}) {
+        EXPECT_GT(board->times[rank][0], 0);
+        EXPECT_LT(board->times[rank][0], PM_TRIAL_LIMIT);
+        EXPECT_EQ(board->times[rank][1], PM_TRIAL_LIMIT);
+    }
+    EXPECT_EQ(board->times[2][0], 0);
+    EXPECT_EQ(board->times[2][1], 0);
+}
+
+}  // namespace
