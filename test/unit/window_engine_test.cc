@@ -10,7 +10,9 @@
 #include <set>
 #include <vector>
 
+#include "base/tuning.h"
 #include "coll/window/engine.h"
+#include "coll/window/one_sided.h"
 
 namespace pm::coll {
 namespace {
@@ -32,7 +34,7 @@ class Job {
         }
         std::vector<std::array<std::byte, PM_WINDOW_CARD>> cards(nodes_.size());
         for (auto &node : nodes_)
-            node->window = node->engine.open({77, ranks, node->rank, node->memory.data(), bytes, 1, this, peer_of, memory_of},
+            node->window = node->engine.open({77, ranks, node->rank, node->memory.data(), bytes, 1, this, peer_of, memory_of, 0},
                                              cards[static_cast<std::size_t>(node->rank)].data());
         for (auto &node : nodes_)
             for (int rank = 0; rank < ranks; ++rank)
@@ -398,6 +400,24 @@ TEST(WindowEngine, AFailedSendIsAFailure)
     const int data = 1;
     EXPECT_EQ(job.engine(0).put(job.window(0), 1, 0, &data, sizeof data, {PM_AFTER_NOTIFY, 0, 0, 0}), PM_FAILED);
     EXPECT_EQ(job.failure, "send");
+}
+
+TEST(WindowOneSided, OnlyWholeWritesThatNotifyArePutAndShortOnesOnlyOnRequest)
+{
+    const pm_after notify{PM_AFTER_NOTIFY, 1, 0, 0}, count{PM_AFTER_COUNT, 1, 0, 0}, flag{PM_AFTER_FLAG, 1, 0, 0}, nothing{};
+    constexpr std::size_t longer = PM_LONG_WRITE + 1;
+    for (const pm_after &after : {notify, count}) {
+        EXPECT_TRUE(wants_put(Way::best, longer, after, true, true));
+        EXPECT_FALSE(wants_put(Way::best, PM_LONG_WRITE, after, true, true)) << "one message comes sooner";
+        EXPECT_FALSE(wants_put(Way::best, longer, after, true, false)) << "the target's processor would do it";
+        EXPECT_FALSE(wants_put(Way::best, longer, after, false, true)) << "it would overtake the other parts";
+        EXPECT_TRUE(wants_put(Way::put, 1, after, true, false));
+        EXPECT_FALSE(wants_put(Way::put, 0, after, true, true));
+        EXPECT_FALSE(wants_put(Way::put, longer, after, false, true));
+        EXPECT_FALSE(wants_put(Way::message, longer, after, true, true));
+    }
+    for (const pm_after &after : {flag, nothing})
+        EXPECT_FALSE(wants_put(Way::put, longer, after, true, true)) << "devices only count";
 }
 
 }  // namespace

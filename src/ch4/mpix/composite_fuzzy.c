@@ -21,26 +21,9 @@ void MPIDI_COMPOSITE_fuzzy_init(void)
     pm_barrier_open(ended);
 }
 
-void MPIDI_COMPOSITE_fuzzy_finalize(void)
-{
-    pm_barrier_close();
-}
-
 static int load(const volatile int *flag)
 {
     return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
-}
-
-int MPIDI_COMPOSITE_wait_for_flag(const volatile int *flag)
-{
-    int mpi_errno = MPI_SUCCESS;
-
-    while (mpi_errno == MPI_SUCCESS && !load(flag)) {
-        mpi_errno = MPID_Progress_test(NULL);
-        if (!load(flag))
-            MPIDI_COMPOSITE_WAIT_MESSAGE();
-    }
-    return mpi_errno;
 }
 
 int MPIR_Barrier_start_impl(MPIR_Comm * comm, volatile int *flag)

@@ -69,11 +69,6 @@ int MPIDI_COMPOSITE_mcast_init(void)
     return pm_mcast_open(&setup);
 }
 
-void MPIDI_COMPOSITE_mcast_finalize(void)
-{
-    pm_mcast_close();
-}
-
 /* A request and what belongs to it; a buffer that is not contiguous gets a contiguous one beside it. */
 static int make_operation(MPIR_Request_kind_t kind, void *buffer, MPI_Aint count, MPI_Datatype datatype, MPIR_Comm * comm,
                           operation_t ** made, char **data)

@@ -1,126 +1,9 @@
 /* Writes that notify: MPI's windows and datatypes for the engine in coll/window. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
-#include "composite_coll_life.h"
 #include "composite_rma.h"
 #include "composite_win.h"
 #include "coll/window/window.h"
-
-/* --- beginning and end --------------------------------------------------------------------------------------------------- */
-
-int MPIDI_COMPOSITE_notify_init(void)
-{
-    MPL_COMPILE_TIME_ASSERT(PM_NOTIFICATIONS == MPIX_MAX_NOTIFICATIONS);
-    MPL_COMPILE_TIME_ASSERT(PM_COUNTERS == MPIX_MAX_COUNTERS);
-    return pm_windows_open(MPIR_CVAR_CH4_COMPOSITE_NOTIFY);
-}
-
-void MPIDI_COMPOSITE_notify_finalize(void)
-{
-    pm_windows_close();
-}
-
-static pm_peer *peer_of(void *context, int rank)
-{
-    return MPIDI_COMPOSITE_peer(((MPIR_Win *) context)->comm_ptr, rank);
-}
-
-/* MPICH knows where the parts of its own shared windows are. */
-static void *memory_of(void *context, int rank)
-{
-    MPIR_Win *win = context;
-    int *places = win->comm_ptr->intranode_table;
-
-    if (MPIDIG_WIN(win, shared_table) == NULL || places == NULL || places[rank] < 0)
-        return NULL;
-    return MPIDIG_WIN(win, shared_table)[places[rank]].shm_base_addr;
-}
-
-/* Collective. */
-int MPIDI_COMPOSITE_notify_open(MPIR_Win * win)
-{
-    int mpi_errno = MPI_SUCCESS;
-    MPIR_Comm *comm = win->comm_ptr;
-    MPIR_Errflag_t errflag = MPIR_ERR_NONE;
-    bool dynamic = win->create_flavor == MPI_WIN_FLAVOR_DYNAMIC;
-    pm_window_setup setup;
-    pm_window *window;
-    void *counts;
-    size_t counts_size;
-    char mine[PM_WINDOW_CARD], *all = MPL_malloc((size_t) comm->local_size * PM_WINDOW_CARD, MPL_MEM_RMA);
-
-    MPIDI_COMPOSITE_WIN(win).notify = NULL;
-    MPIR_ERR_CHKANDJUMP(all == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
-    memset(&setup, 0, sizeof setup);
-    setup.id = comm->context_id;        /* the window's own: nobody else has it while the window is */
-    setup.size = comm->local_size;
-    setup.rank = comm->rank;
-    setup.base = dynamic ? NULL : win->base;
-    setup.bytes = dynamic ? UINT64_MAX : (uint64_t) win->size;
-    setup.unit = dynamic ? 1 : (uint64_t) win->disp_unit;
-    setup.context = win;
-    setup.peer = peer_of;
-    setup.memory = memory_of;
-    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    window = pm_window_open(&setup, mine);
-    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    MPIDI_COMPOSITE_WIN(win).notify = window;
-    mpi_errno = MPIR_Allgather(mine, PM_WINDOW_CARD, MPI_BYTE, all, PM_WINDOW_CARD, MPI_BYTE, comm, &errflag);
-    MPIR_ERR_CHECK(mpi_errno);
-    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    for (int rank = 0; rank < comm->local_size; rank++)
-        pm_window_meet(window, rank, all + (size_t) rank * PM_WINDOW_CARD);
-    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    counts = pm_window_counts(window, &counts_size);
-    mpi_errno = MPIDI_COMPOSITE_share_counts(win, counts, counts_size);
-
-  fn_fail:
-    MPL_free(all);
-    return mpi_errno;
-}
-
-void MPIDI_COMPOSITE_notify_close(MPIR_Win * win)
-{
-    if (MPIDI_COMPOSITE_WIN(win).notify == NULL)
-        return;
-    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    pm_window_close(MPIDI_COMPOSITE_WIN(win).notify);
-    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    MPIDI_COMPOSITE_WIN(win).notify = NULL;
-}
-
-static int start_sync(MPIR_Win * win, volatile int *flag)
-{
-    int started;
-
-    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    started = pm_window_sync(MPIDI_COMPOSITE_WIN(win).notify, flag);
-    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    return started == PM_FAILED ? MPIDI_COMPOSITE_lost() : MPI_SUCCESS;
-}
-
-/* At the end of every epoch, and in MPI_Win_flush: everything has happened. */
-int MPIDI_COMPOSITE_notify_complete(MPIR_Win * win)
-{
-    int mpi_errno;
-    volatile int done = 0;
-    bool clean;
-
-    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    clean = pm_window_is_clean(MPIDI_COMPOSITE_WIN(win).notify);
-    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    if (clean)
-        return MPI_SUCCESS;
-    mpi_errno = start_sync(win, &done);
-    if (mpi_errno == MPI_SUCCESS)
-        mpi_errno = MPIDI_COMPOSITE_wait_for_flag(&done);
-    if (mpi_errno) {
-        MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-        pm_window_forget(MPIDI_COMPOSITE_WIN(win).notify, &done);
-        MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    }
-    return mpi_errno;
-}
 
 /* --- writing and reading -------------------------------------------------------------------------------------------------- */
 
@@ -163,46 +46,24 @@ static void free_layout(layout_t * layout)
 
 enum direction { THERE, BACK };
 
-/* Where a device writes the target's memory by itself, it counts there, too. What is short comes sooner in one message. */
-static int put_and_count(MPIR_Win * win, int target, uint64_t offset, const void *data, size_t size, const pm_after * after,
-                         bool * taken)
-{
-    uint64_t count = (uint64_t) after->value * 4;
-
-    *taken = false;
-    if (MPIDI_COMPOSITE_WIN(win).shared == NULL || (after->kind != PM_AFTER_NOTIFY && after->kind != PM_AFTER_COUNT))
-        return MPI_SUCCESS;
-    if (size == 0 || !pm_window_wants_put(size, MPIDI_COMPOSITE_writes_by_itself(win, target)))
-        return MPI_SUCCESS;
-    if (after->kind == PM_AFTER_COUNT)
-        count += PM_NOTIFICATIONS * 4;
-    return MPIDI_COMPOSITE_put_and_count(win, target, offset, data, size, count, taken);
-}
-
 /* One run: the whole operation, or a part; then the last one tells the target, and must not overtake those before. */
 static int move(enum direction direction, MPIR_Win * win, int target, uint64_t offset, void *data, size_t size, bool whole,
                 const pm_after * after)
 {
     int mpi_errno = MPI_SUCCESS, moved;
-    pm_window *window = MPIDI_COMPOSITE_WIN(win).notify;
+    pm_window *window = MPIDI_COMPOSITE_WIN(win).window;
     int notification = after->kind == PM_AFTER_NOTIFY ? after->value : -1;
     bool done = direction == THERE ? pm_window_store(window, target, offset, data, size, after) :
         pm_window_load(window, target, offset, data, size, notification);
 
-    if (!done && direction == THERE && whole) {
-        mpi_errno = put_and_count(win, target, offset, data, size, after, &done);
-        MPIR_ERR_CHECK(mpi_errno);
-    }
     if (!done) {
         MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-        moved = direction == THERE ? pm_window_put(window, target, offset, data, size, after) :
+        moved = direction == THERE ? pm_window_put(window, target, offset, data, size, after, whole) :
             pm_window_get(window, target, offset, data, size, notification);
         MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
         if (moved == PM_FAILED)
             mpi_errno = MPIDI_COMPOSITE_lost();
     }
-
-  fn_fail:
     return mpi_errno;
 }
 
@@ -224,7 +85,7 @@ static int move_layouts(enum direction direction, MPIR_Win * win, int target, ui
     size_t done = 0, mine = 0, its = 0;
 
     for (MPI_Aint i = 0; i < there->count && mpi_errno == MPI_SUCCESS; i++)
-        mpi_errno = check_inside(MPIDI_COMPOSITE_WIN(win).notify, target, base + (uintptr_t) there->runs[i].iov_base,
+        mpi_errno = check_inside(MPIDI_COMPOSITE_WIN(win).window, target, base + (uintptr_t) there->runs[i].iov_base,
                                  there->runs[i].iov_len);
     for (MPI_Aint i = 0, j = 0; mpi_errno == MPI_SUCCESS;) {
         const struct iovec *from = &origin->runs[i], *to = &there->runs[j];
@@ -254,7 +115,7 @@ static int transfer(enum direction direction, const void *origin_addr, int origi
                     const pm_after * after)
 {
     int mpi_errno = MPI_SUCCESS;
-    pm_window *window = MPIDI_COMPOSITE_WIN(win).notify;
+    pm_window *window = MPIDI_COMPOSITE_WIN(win).window;
     uint64_t base;
     layout_t origin = { 0 }, there = { 0 };
 
@@ -311,7 +172,7 @@ int MPIR_Get_notify_impl(void *origin_addr, int origin_count, MPI_Datatype origi
 
 static uint64_t flag_offset(MPIR_Win * win, int rank, MPI_Aint flag_disp)
 {
-    return rank == MPI_PROC_NULL ? 0 : pm_window_offset(MPIDI_COMPOSITE_WIN(win).notify, rank, flag_disp);
+    return rank == MPI_PROC_NULL ? 0 : pm_window_offset(MPIDI_COMPOSITE_WIN(win).window, rank, flag_disp);
 }
 
 int MPIR_Put_flag_impl(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank,
@@ -361,7 +222,7 @@ int MPIR_Win_copy_impl(int source_rank, MPI_Aint source_disp, int target_rank, M
                        MPI_Datatype datatype, MPIR_Win * win, int notification_id)
 {
     int mpi_errno, started;
-    pm_window *window = MPIDI_COMPOSITE_WIN(win).notify;
+    pm_window *window = MPIDI_COMPOSITE_WIN(win).window;
     pm_after after = { PM_AFTER_NOTIFY, notification_id, 0, 0 };
     uint64_t from, to;
     struct iovec run;
@@ -391,7 +252,7 @@ int MPIR_Win_bcast_impl(const void *origin_addr, int count, MPI_Datatype datatyp
 {
     int mpi_errno;
     int ranks = win->comm_ptr->local_size;
-    pm_window *window = MPIDI_COMPOSITE_WIN(win).notify;
+    pm_window *window = MPIDI_COMPOSITE_WIN(win).window;
     struct iovec run, there;
 
     mpi_errno = one_run(origin_addr, count, datatype, &run);
@@ -419,7 +280,7 @@ int MPIR_Win_bcast_impl(const void *origin_addr, int count, MPI_Datatype datatyp
 
 int MPIR_Win_bcast_discard_impl(MPIR_Win * win, int discard)
 {
-    pm_window_discard(MPIDI_COMPOSITE_WIN(win).notify, discard);
+    pm_window_discard(MPIDI_COMPOSITE_WIN(win).window, discard);
     return MPI_SUCCESS;
 }
 
@@ -436,7 +297,7 @@ int MPIR_Win_offer_impl(const void *origin_addr, int count, MPI_Datatype datatyp
     mpi_errno = one_run(origin_addr, count, datatype, &run);
     MPIR_ERR_CHECK(mpi_errno);
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    started = pm_window_offer(MPIDI_COMPOSITE_WIN(win).notify, target_rank, key, run.iov_base, run.iov_len, flag);
+    started = pm_window_offer(MPIDI_COMPOSITE_WIN(win).window, target_rank, key, run.iov_base, run.iov_len, flag);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     if (started == PM_FAILED)
         mpi_errno = MPIDI_COMPOSITE_lost();
@@ -449,7 +310,7 @@ int MPIR_Win_accept_impl(int source_rank, int key, MPI_Aint target_disp, int cou
                          volatile int *flag)
 {
     int mpi_errno, started, rank = win->comm_ptr->rank;
-    pm_window *window = MPIDI_COMPOSITE_WIN(win).notify;
+    pm_window *window = MPIDI_COMPOSITE_WIN(win).window;
     uint64_t offset;
     struct iovec run;
 
@@ -473,9 +334,9 @@ int MPIR_Win_sync_flag_impl(MPIR_Win * win, volatile int *flag)
     int mpi_errno = MPI_SUCCESS;
 
     /* What a device put is completed by waiting: for that nobody sets a flag. */
-    mpi_errno = MPIDI_COMPOSITE_WIN(win).shared ? MPIDI_COMPOSITE_complete_one_sided(win) : MPI_SUCCESS;
+    mpi_errno = MPIDI_COMPOSITE_complete_alone(win);
     MPIR_ERR_CHECK(mpi_errno);
-    mpi_errno = start_sync(win, flag);
+    mpi_errno = MPIDI_COMPOSITE_start_sync(win, flag);
 
   fn_fail:
     return mpi_errno;
@@ -495,7 +356,7 @@ static bool take_any(const look_t * look)
     bool taken;
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    taken = pm_window_take_any(MPIDI_COMPOSITE_WIN(look->win).notify, look->first, look->count, look->which);
+    taken = pm_window_take_any(MPIDI_COMPOSITE_WIN(look->win).window, look->first, look->count, look->which);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     return taken;
 }
@@ -505,13 +366,10 @@ static bool take_count(const look_t * look)
     bool taken;
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    taken = pm_window_take_count(MPIDI_COMPOSITE_WIN(look->win).notify, look->first, look->count);
+    taken = pm_window_take_count(MPIDI_COMPOSITE_WIN(look->win).window, look->first, look->count);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     return taken;
 }
-
-/* A look costs a tenth of a round of progress, and on one host is all that is needed. */
-#define LOOKS_BETWEEN_PROGRESS 16
 
 /* Nobody rings for a notification when we do not sleep: between arming the doorbell and sleeping we look again. A device that counts
  * by itself rings never: where there may be one we sleep for a short time. */
@@ -519,7 +377,7 @@ static int wait_until(bool(*look) (const look_t *), const look_t * what)
 {
     int mpi_errno = MPI_SUCCESS;
     bool found = look(what);
-    int looks = found || pm_crowded() || !pm_window_is_near(MPIDI_COMPOSITE_WIN(what->win).notify) ? 1 : LOOKS_BETWEEN_PROGRESS;
+    int looks = found ? 0 : pm_window_looks(MPIDI_COMPOSITE_WIN(what->win).window);
 
     while (!found) {
         mpi_errno = MPID_Progress_test(NULL);
@@ -529,7 +387,7 @@ static int wait_until(bool(*look) (const look_t *), const look_t * what)
             found = look(what);
         if (!found && pm_wait_step()) {
             if (pm_wait_arm() && !(found = look(what)))
-                pm_wait_sleep(MPIR_ThreadInfo.isThreaded || MPIDI_COMPOSITE_WIN(what->win).shared);
+                pm_wait_sleep(MPIR_ThreadInfo.isThreaded || MPIDI_COMPOSITE_WIN(what->win).one_sided);
             pm_wait_disarm();
         }
     }
@@ -580,7 +438,7 @@ int MPIR_Win_set_counter_impl(MPIR_Win * win, int counter_id, int arrivals, vola
     bool armed;
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    armed = pm_window_arm(MPIDI_COMPOSITE_WIN(win).notify, counter_id, arrivals, flag);
+    armed = pm_window_arm(MPIDI_COMPOSITE_WIN(win).window, counter_id, arrivals, flag);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     MPIR_ERR_CHKANDJUMP1(!armed, mpi_errno, MPI_ERR_ARG, "**counter_armed", "**counter_armed %d", counter_id);
 
@@ -595,7 +453,7 @@ int MPIR_Win_wait_counter_impl(MPIR_Win * win, int counter_id, int arrivals)
     look_t look = { win, counter_id, arrivals, NULL };
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    armed = pm_window_is_armed(MPIDI_COMPOSITE_WIN(win).notify, counter_id);
+    armed = pm_window_is_armed(MPIDI_COMPOSITE_WIN(win).window, counter_id);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     MPIR_ERR_CHKANDJUMP1(armed, mpi_errno, MPI_ERR_ARG, "**counter_armed", "**counter_armed %d", counter_id);
     mpi_errno = wait_until(take_count, &look);

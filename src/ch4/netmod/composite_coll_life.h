@@ -13,16 +13,11 @@ pm_group_setup MPIDI_COMPOSITE_group_setup(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_group_commit(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_group_free(MPIR_Comm * comm);
 
-/* For ch4/mpix/composite_mcast.c. */
-int MPIDI_COMPOSITE_mcast_init(void);           /* PM_OK or PM_FAILED */
-void MPIDI_COMPOSITE_mcast_finalize(void);
-
-/* For ch4/mpix/composite_fuzzy.c and composite_notify.c. */
-void MPIDI_COMPOSITE_fuzzy_init(void);
-void MPIDI_COMPOSITE_fuzzy_finalize(void);
-/* Until one of their flags is set: by a message, or by somebody who rings. */
+/* composite_hooks.c: until one of the engines' flags is set, by a message or by somebody who rings. */
 int MPIDI_COMPOSITE_wait_for_flag(const volatile int *flag);
-int MPIDI_COMPOSITE_notify_init(void);          /* PM_OK or PM_FAILED */
-void MPIDI_COMPOSITE_notify_finalize(void);
+
+/* The only ones of ch4/mpix that are called from here, by composite_init.c: they give their engines what to call. */
+int MPIDI_COMPOSITE_mcast_init(void);           /* PM_OK or PM_FAILED */
+void MPIDI_COMPOSITE_fuzzy_init(void);
 
 #endif

@@ -21,39 +21,29 @@ NOTHING_TO_DO(mpi_op_commit_hook, MPIR_Op * op)
 NOTHING_TO_DO(mpi_op_free_hook, MPIR_Op * op)
 
 /* Memory of these is registered with devices; the other windows are reached by messages, or are shared memory already. */
-static int open_window(MPIR_Win * win, bool share)
-{
-    int mpi_errno = MPI_SUCCESS;
-
-    if (share)
-        mpi_errno = MPIDI_COMPOSITE_share_window(win);
-    return mpi_errno ? mpi_errno : MPIDI_COMPOSITE_notify_open(win);
-}
-
 int MPIDI_COMPOSITE_mpi_win_create_hook(MPIR_Win * win)
 {
-    return open_window(win, true);
+    return MPIDI_COMPOSITE_window_open(win, true);
 }
 
 int MPIDI_COMPOSITE_mpi_win_allocate_hook(MPIR_Win * win)
 {
-    return open_window(win, true);
+    return MPIDI_COMPOSITE_window_open(win, true);
 }
 
 int MPIDI_COMPOSITE_mpi_win_allocate_shared_hook(MPIR_Win * win)
 {
-    return open_window(win, false);
+    return MPIDI_COMPOSITE_window_open(win, false);
 }
 
 int MPIDI_COMPOSITE_mpi_win_create_dynamic_hook(MPIR_Win * win)
 {
-    return open_window(win, false);
+    return MPIDI_COMPOSITE_window_open(win, false);
 }
 
 int MPIDI_COMPOSITE_mpi_win_free_hook(MPIR_Win * win)
 {
-    MPIDI_COMPOSITE_unshare_window(win);
-    MPIDI_COMPOSITE_notify_close(win);
+    MPIDI_COMPOSITE_window_close(win);
     MPL_free(MPIDI_COMPOSITE_WIN(win).posts.of_rank);
     MPL_free(MPIDI_COMPOSITE_WIN(win).completes.of_rank);
     return MPI_SUCCESS;
@@ -166,6 +156,23 @@ int MPIDI_COMPOSITE_mpi_win_allocate_shared(MPI_Aint size, int disp_unit, MPIR_I
 int MPIDI_COMPOSITE_mpi_win_create_dynamic(MPIR_Info * info, MPIR_Comm * comm, MPIR_Win ** win)
 {
     return MPIDIG_mpi_win_create_dynamic(info, comm, win);
+}
+
+static int load(const volatile int *flag)
+{
+    return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
+int MPIDI_COMPOSITE_wait_for_flag(const volatile int *flag)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    while (mpi_errno == MPI_SUCCESS && !load(flag)) {
+        mpi_errno = MPID_Progress_test(NULL);
+        if (!load(flag))
+            MPIDI_COMPOSITE_WAIT_MESSAGE();
+    }
+    return mpi_errno;
 }
 
 void MPIDI_COMPOSITE_wait_in_background(void)

@@ -5,10 +5,13 @@
 #include "composite_measure.h"
 #include "composite_handlers.h"
 #include "composite_report.h"
+#include "composite_win.h"
 #include "base/two_mpis.h"
+#include "coll/barrier/barrier.h"
 #include "coll/exchange/exchange.h"
 #include "coll/mcast/mcast.h"
 #include "coll/progress.h"
+#include "coll/window/window.h"
 #include "netmod/core/setup.h"
 #include <pthread.h>
 #include <unistd.h>
@@ -103,7 +106,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     if (getenv("MPIR_CVAR_CTXID_EAGER_SIZE") == NULL)
         MPIR_CVAR_CTXID_EAGER_SIZE = MPIR_MAX_CONTEXT_MASK / 2;
     without_device = pm_make_room() != PM_OK || pm_open(&setup) != PM_OK || MPIDI_COMPOSITE_mcast_init() != PM_OK ||
-        MPIDI_COMPOSITE_notify_init() != PM_OK || pm_exchange_open() != PM_OK || pm_measure_open() != PM_OK;
+        MPIDI_COMPOSITE_windows_init() != PM_OK || pm_exchange_open() != PM_OK || pm_measure_open() != PM_OK;
     MPIDI_COMPOSITE_fuzzy_init();
 
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
@@ -399,9 +402,9 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     mpi_errno = MPIDI_COMPOSITE_report();
     MPIR_ERR_CHECK(mpi_errno);
     MPIDI_COMPOSITE_dynamic_finalize();
-    MPIDI_COMPOSITE_mcast_finalize();
-    MPIDI_COMPOSITE_fuzzy_finalize();
-    MPIDI_COMPOSITE_notify_finalize();
+    pm_mcast_close();
+    pm_barrier_close();
+    pm_windows_close();
     pm_exchange_close();
     pm_close();
 

@@ -35,8 +35,8 @@ typedef struct {
 } MPIDI_COMPOSITE_op_t;
 
 typedef struct {
-    struct MPIDI_COMPOSITE_shared *shared;      /* not NULL when some target's memory may be reached without the target (composite_win.c) */
-    struct pm_window *notify;   /* of every window (ch4/mpix/composite_notify.c) */
+    struct pm_window *window;   /* of every one (composite_win.c) */
+    bool one_sided;             /* some target's memory may be reached without the target */
     MPIDI_COMPOSITE_epochs_t posts, completes;
 } MPIDI_COMPOSITE_win_t;
 

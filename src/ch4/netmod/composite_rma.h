@@ -21,12 +21,12 @@
 #undef MPIDI_NM_rma_target_cmpl_hook
 #undef MPIDI_NM_rma_target_local_cmpl_hook
 
-/* composite_win.c. `*taken` is false when the operation should go the generic way. */
-int MPIDI_COMPOSITE_put(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank,
-                        MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPIR_Win * win, bool * taken);
-int MPIDI_COMPOSITE_get(void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank,
-                        MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPIR_Win * win, bool * taken);
-int MPIDI_COMPOSITE_complete_one_sided(MPIR_Win * win);
+/* composite_win.c */
+typedef enum { MPIDI_COMPOSITE_PUT, MPIDI_COMPOSITE_GET } MPIDI_COMPOSITE_move_t;
+/* By a device alone; false, and nothing has happened, when the operation should go the generic way. */
+bool MPIDI_COMPOSITE_moved_alone(MPIDI_COMPOSITE_move_t move, void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
+                                 int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
+                                 MPIR_Win * win, int *mpi_errno);
 int MPIDI_COMPOSITE_complete(MPIR_Win * win);
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_put(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
@@ -34,13 +34,12 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_put(const void *origin_addr, int origi
                                               MPI_Datatype target_datatype, MPIR_Win * win, MPIDI_av_entry_t * addr,
                                               MPIDI_winattr_t winattr)
 {
-    if (unlikely(MPIDI_COMPOSITE_WIN(win).shared)) {
-        bool taken;
-        int mpi_errno = MPIDI_COMPOSITE_put(origin_addr, origin_count, origin_datatype, target_rank, target_disp,
-                                            target_count, target_datatype, win, &taken);
-        if (taken || mpi_errno)
-            return mpi_errno;
-    }
+    int mpi_errno;
+
+    if (unlikely(MPIDI_COMPOSITE_WIN(win).one_sided) &&
+        MPIDI_COMPOSITE_moved_alone(MPIDI_COMPOSITE_PUT, (void *) origin_addr, origin_count, origin_datatype, target_rank, target_disp,
+                                    target_count, target_datatype, win, &mpi_errno))
+        return mpi_errno;
     return MPIDI_COMPOSITE_generic_put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
                                        target_datatype, win, addr, winattr);
 }
@@ -50,13 +49,12 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_get(void *origin_addr, int origin_coun
                                               MPI_Datatype target_datatype, MPIR_Win * win, MPIDI_av_entry_t * addr,
                                               MPIDI_winattr_t winattr)
 {
-    if (unlikely(MPIDI_COMPOSITE_WIN(win).shared)) {
-        bool taken;
-        int mpi_errno = MPIDI_COMPOSITE_get(origin_addr, origin_count, origin_datatype, target_rank, target_disp,
-                                            target_count, target_datatype, win, &taken);
-        if (taken || mpi_errno)
-            return mpi_errno;
-    }
+    int mpi_errno;
+
+    if (unlikely(MPIDI_COMPOSITE_WIN(win).one_sided) &&
+        MPIDI_COMPOSITE_moved_alone(MPIDI_COMPOSITE_GET, origin_addr, origin_count, origin_datatype, target_rank, target_disp,
+                                    target_count, target_datatype, win, &mpi_errno))
+        return mpi_errno;
     return MPIDI_COMPOSITE_generic_get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
                                        target_datatype, win, addr, winattr);
 }

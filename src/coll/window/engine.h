@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "coll/window/window.h"
+#include "netmod/core/memory.h"
 
 namespace pm::coll {
 
@@ -143,6 +144,15 @@ class WindowEngine {
 }  // namespace pm::coll
 
 struct pm_window {
+    struct Unregister {
+        void operator()(pm_memory *memory) const;
+    };
+    struct CloseRemote {
+        void operator()(pm_remote *remote) const;
+    };
+    using Memory = std::unique_ptr<pm_memory, Unregister>;
+    using Remote = std::unique_ptr<pm_remote, CloseRemote>;
+
     // What we know of a rank's part, and how far our messages to it have come: issued >= asked >= known. `arrived` is known
     // without what the target has forwarded for us.
     struct Target {
@@ -153,6 +163,9 @@ struct pm_window {
         std::uint64_t base = 0, bytes = 0, unit = 1;
         std::uint64_t issued = 0, asked = 0, known = 0, arrived = 0;
         std::uint64_t forwarded = 0;  // the last one that was somebody else's
+        // Its memory and its counts, where a device reaches them by itself (one_sided.h).
+        Remote part, counts;
+        std::uint64_t counts_base = 0;
     };
     struct Offer {
         const void *data;
@@ -164,6 +177,9 @@ struct pm_window {
     pm::coll::WindowBoard *board = nullptr;
     std::unique_ptr<pm::coll::WindowBoard> own_board;  // where there is no shared memory
     std::vector<Target> targets;
+    Memory part, counts;        // what devices may write of ours
+    bool one_sided = false;     // some rank's part may be reached so; the same at all ranks
+    bool devices_used = false;  // since everything had happened
     std::array<std::uint32_t, PM_NOTIFICATIONS> taken{};
     std::array<std::uint32_t, PM_COUNTERS> counted{};
     bool near = true;          // all targets are direct

@@ -8,6 +8,7 @@
 #include "coll/boards.h"
 #include "coll/tags.h"
 #include "coll/window/engine.h"
+#include "coll/window/one_sided.h"
 #include "netmod/core/failed.h"
 #include "netmod/core/handlers.h"
 #include "netmod/core/setup.h"
@@ -38,7 +39,8 @@ class Composite : public pm::coll::WindowTransport {
     pm::coll::Boards<WindowBoard> boards_;
 };
 
-enum class Way { best, message, put } way;
+using pm::coll::Way;
+Way way;
 constexpr const char *names[] = {"auto", "message", "put"};
 
 Composite *composite;
@@ -82,11 +84,6 @@ int pm_windows_open(const char *text)
                                                 "\" of MPIR_CVAR_CH4_COMPOSITE_NOTIFY; known are auto, message, put"});
 }
 
-int pm_window_wants_put(size_t size, int by_itself)
-{
-    return way == Way::put || (way == Way::best && by_itself != 0 && size > PM_LONG_WRITE);
-}
-
 void pm_windows_close(void)
 {
     delete engine;
@@ -95,19 +92,17 @@ void pm_windows_close(void)
     pm_counters_armed = 0;
 }
 
-pm_window *pm_window_open(const pm_window_setup *setup, void *card)
+pm_window *pm_window_open(const pm_window_setup *setup, void *card, size_t *card_size)
 {
-    return engine->open(*setup, card);
+    pm_window *window = engine->open(*setup, card);
+    *card_size = PM_WINDOW_CARD + pm::coll::register_part(window, static_cast<std::byte *>(card) + PM_WINDOW_CARD);
+    return window;
 }
 
 void pm_window_meet(pm_window *window, int rank, const void *card)
 {
     engine->meet(window, rank, card);
-}
-
-int pm_window_is_near(const pm_window *window)
-{
-    return window->near;
+    pm::coll::meet_part(window, rank, static_cast<const std::byte *>(card) + PM_WINDOW_CARD);
 }
 
 void pm_window_close(pm_window *window)
@@ -116,10 +111,24 @@ void pm_window_close(pm_window *window)
     pm_counters_armed = engine->armed();
 }
 
-void *pm_window_counts(pm_window *window, size_t *size)
+int pm_window_is_one_sided(const pm_window *window)
 {
-    *size = sizeof window->board->by_devices;
-    return &window->board->by_devices;
+    return window->one_sided;
+}
+
+int pm_window_put_alone(pm_window *window, int target, uint64_t offset, const void *data, size_t size)
+{
+    return pm::coll::put_part(window, target, offset, data, size, nullptr);
+}
+
+int pm_window_get_alone(pm_window *window, int target, uint64_t offset, void *data, size_t size)
+{
+    return pm::coll::get_part(window, target, offset, data, size);
+}
+
+int pm_window_alone_done(pm_window *window)
+{
+    return pm::coll::parts_done(window);
 }
 
 uint64_t pm_window_offset(const pm_window *window, int target, int64_t displacement)
@@ -151,8 +160,12 @@ int pm_window_load(pm_window *window, int target, uint64_t offset, void *data, s
     return engine->load(window, target, offset, data, size, notification);
 }
 
-int pm_window_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after)
+int pm_window_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after, int whole)
 {
+    const pm_window::Remote &part = window->targets[static_cast<std::size_t>(target)].part;
+    if (part != nullptr && pm::coll::wants_put(way, size, *after, whole != 0, pm_writes_by_itself(part.get()) != 0))
+        if (int put = pm::coll::put_part(window, target, offset, data, size, after); put != PM_QUEUED)
+            return put;
     return engine->put(window, target, offset, data, size, *after);
 }
 
@@ -182,11 +195,6 @@ int pm_window_is_clean(const pm_window *window)
     return window->unknown.empty();
 }
 
-int pm_window_take(pm_window *window, int notification)
-{
-    return found(window->take(notification));
-}
-
 int pm_window_take_any(pm_window *window, int first, int count, int *which)
 {
     for (int i = first; i < first + count; ++i)
@@ -200,6 +208,11 @@ int pm_window_take_any(pm_window *window, int first, int count, int *which)
 int pm_window_take_count(pm_window *window, int counter, int arrivals)
 {
     return found(window->take_count(counter, static_cast<std::uint32_t>(arrivals)));
+}
+
+int pm_window_looks(const pm_window *window)
+{
+    return !pm_crowded() && window->near ? PM_LOOKS_BETWEEN_PROGRESS : 1;
 }
 
 int pm_window_arm(pm_window *window, int counter, int arrivals, volatile int *flag)

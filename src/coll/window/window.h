@@ -8,6 +8,7 @@
 #define PM_WINDOW_H_INCLUDED
 
 #include "netmod/core/core.h"
+#include "netmod/core/memory.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,7 +17,7 @@ extern "C" {
 #define PM_NOTIFICATIONS 1024
 #define PM_COUNTERS 256
 
-/* After pm_open(). `way` is auto, message or put: see pm_window_wants_put(). PM_FAILED: it has no meaning. */
+/* After pm_open(). `way` is auto, message or put: how writes that notify go where a device could do it. PM_FAILED: it has no meaning. */
 int pm_windows_open(const char *way);
 void pm_windows_close(void);
 
@@ -31,17 +32,23 @@ typedef struct pm_window_setup {
     void *context;
     pm_peer *(*peer)(void *context, int rank);
     void *(*memory)(void *context, int rank);   /* where that rank's part is here; NULL when it cannot be seen */
+    int registers;              /* devices may reach the parts by themselves, where they can; the same at all ranks */
 } pm_window_setup;
-/* What the others need of our part is written into `card`; theirs are given by pm_window_meet() before anything is written. */
+/* What the others need of our part is written into `card`, with a size that is the same at all ranks; theirs are given by
+ * pm_window_meet() before anything is written. */
 #define PM_WINDOW_CARD 32
-pm_window *pm_window_open(const pm_window_setup *setup, void *card);
+#define PM_WINDOW_CARD_MAX (PM_WINDOW_CARD + 2 * (16 + PM_MEMORY_KEY_MAX))
+pm_window *pm_window_open(const pm_window_setup *setup, void *card, size_t *card_size);
 void pm_window_meet(pm_window *window, int rank, const void *card);
 void pm_window_close(pm_window *window);
-int pm_window_is_near(const pm_window *window); /* all ranks reach each other's parts by stores */
 
-/* Where devices count that write into our part by themselves: notifications, then counters, 4 bytes each. While they may,
- * nobody wakes us. */
-void *pm_window_counts(pm_window *window, size_t *size);
+/* Some rank's part may be reached by a device alone. Nobody wakes who waits for a notification from there: it sleeps for short times. */
+int pm_window_is_one_sided(const pm_window *window);
+/* By a device alone, as pm_put() and pm_get(): PM_QUEUED when nothing has happened, and a message should do it. */
+int pm_window_put_alone(pm_window *window, int target, uint64_t offset, const void *data, size_t size);
+int pm_window_get_alone(pm_window *window, int target, uint64_t offset, void *data, size_t size);
+/* 1 once all that devices do alone has happened; call pm_progress() until then. */
+int pm_window_alone_done(pm_window *window);
 
 /* What happens at the target when the data is there. */
 typedef enum pm_after_kind { PM_AFTER_NOTHING, PM_AFTER_NOTIFY, PM_AFTER_COUNT, PM_AFTER_FLAG } pm_after_kind;
@@ -60,25 +67,24 @@ int pm_window_holds(const pm_window *window, int target, uint64_t offset, uint64
 /* 1 when that was all by stores. Needs no lock. */
 int pm_window_store(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after);
 int pm_window_load(pm_window *window, int target, uint64_t offset, void *data, size_t size, int notification); /* -1: none */
-/* 1 when such a write should be put, where a device can, and be counted in pm_window_counts(). `by_itself`: the device needs
- * nothing of the target's processor for it. */
-int pm_window_wants_put(size_t size, int by_itself);
-/* By messages: PM_OK or PM_FAILED. `data` must stay until a sync that was started later has ended. */
-int pm_window_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after);
+/* Otherwise: PM_OK or PM_FAILED. `data` must stay until a sync that was started later has ended. `whole`: there are no other parts of
+ * the same operation, which the target may be told of only when all of them are there. */
+int pm_window_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size, const pm_after *after, int whole);
 int pm_window_get(pm_window *window, int target, uint64_t offset, void *data, size_t size, int notification);
 /* Done by `source`: from its part of the window to that of `target`. */
 int pm_window_copy(pm_window *window, int source, uint64_t source_offset, int target, uint64_t target_offset, size_t size,
                    const pm_after *after);
 
-/* `*flag` is 0 now, and 1 when everything issued before, to all targets, has happened there. */
+/* `*flag` is 0 now, and 1 when everything issued before, to all targets, has happened there, but for what devices do alone. */
 int pm_window_sync(pm_window *window, volatile int *flag);
 int pm_window_is_clean(const pm_window *window);        /* there is nothing to wait for */
 void pm_window_forget(pm_window *window, const volatile int *flag);     /* of a sync that nobody waits for any more */
 
 /* 1 when there was one, which is gone now: the notification, or any of a range of them (`*which`). */
-int pm_window_take(pm_window *window, int notification);
 int pm_window_take_any(pm_window *window, int first, int count, int *which);
 int pm_window_take_count(pm_window *window, int counter, int arrivals);
+/* How often to look for one between two rounds of progress. */
+int pm_window_looks(const pm_window *window);
 
 /* `*flag` is 0 now, and 1 when so many have arrived, which are gone then. 0: the counter is armed already. */
 int pm_window_arm(pm_window *window, int counter, int arrivals, volatile int *flag);
