@@ -17,7 +17,7 @@ namespace {
 using pm::coll::BarrierBoard;
 using pm::coll::BarrierMessage;
 
-class Composite : public pm::coll::BarrierTransport {
+class CoreTransport : public pm::coll::BarrierTransport {
   public:
     bool send(pm_peer *peer, const BarrierMessage &message) override
     {
@@ -36,7 +36,7 @@ class Composite : public pm::coll::BarrierTransport {
     pm::coll::Boards<BarrierBoard> boards_;
 };
 
-Composite *composite;
+CoreTransport *transport;
 pm::coll::BarrierEngine *engine;
 
 const pm_handler handler{
@@ -62,15 +62,15 @@ extern "C" {
 
 void pm_barrier_open(void (*ended)(void *cookie))
 {
-    composite = new Composite;
-    engine = new pm::coll::BarrierEngine(*composite, ended);
+    transport = new CoreTransport;
+    engine = new pm::coll::BarrierEngine(*transport, ended);
     pm_handle(pm::coll::barrier_tag, &handler);
 }
 
 void pm_barrier_close(void)
 {
     delete engine;
-    delete composite;
+    delete transport;
     engine = nullptr;
     pm_barriers_in_flight = 0;
 }

@@ -24,7 +24,7 @@ namespace pm::coll {
 
 struct Outbox;
 
-// How messages leave: the composite device, or a test's. As the functions of core.h and heap.h.
+// How messages leave: the composite device, or a test's. As the functions of core.h and shared.h.
 class Transport {
   public:
     virtual ~Transport() = default;

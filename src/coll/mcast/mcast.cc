@@ -22,7 +22,7 @@ int pm_mcast_watches;
 
 namespace {
 
-class Composite : public pm::coll::Transport {
+class CoreTransport : public pm::coll::Transport {
   public:
     std::size_t largest_header() override { return pm_largest_header(); }
     int send(pm_peer *peer, const void *header, std::size_t header_size, const void *data, std::size_t size, void *cookie) override
@@ -48,7 +48,7 @@ class Composite : public pm::coll::Transport {
     pm::coll::Boards<pm::coll::Outbox> outboxes_;
 };
 
-Composite *composite;
+CoreTransport *transport;
 pm::coll::Engine *engine;
 
 const pm_handler handler{
@@ -89,15 +89,15 @@ int pm_mcast_open(const pm_mcast_setup *setup)
     std::uint64_t origin = 0;
     if (getrandom(&origin, sizeof origin, 0) != sizeof origin)
         return pm::failed(pm::system_error("getrandom", errno));
-    composite = new Composite;
-    engine = new pm::coll::Engine(settings, *composite, origin);
+    transport = new CoreTransport;
+    engine = new pm::coll::Engine(settings, *transport, origin);
     return pm_handle(pm::coll::mcast_tag, &handler);
 }
 
 void pm_mcast_close(void)
 {
     delete engine;
-    delete composite;
+    delete transport;
     engine = nullptr;
     pm_mcast_watches = 0;
 }

@@ -21,7 +21,7 @@ namespace {
 using pm::coll::WindowBoard;
 using pm::coll::WindowMessage;
 
-class Composite : public pm::coll::WindowTransport {
+class CoreTransport : public pm::coll::WindowTransport {
   public:
     int send(pm_peer *peer, const WindowMessage &message, const void *data, std::size_t size, void *cookie) override
     {
@@ -43,7 +43,7 @@ using pm::coll::Way;
 Way way;
 constexpr const char *names[] = {"auto", "message", "put"};
 
-Composite *composite;
+CoreTransport *transport;
 pm::coll::WindowEngine *engine;
 
 bool found(bool something)
@@ -73,8 +73,8 @@ extern "C" {
 
 int pm_windows_open(const char *text)
 {
-    composite = new Composite;
-    engine = new pm::coll::WindowEngine(*composite);
+    transport = new CoreTransport;
+    engine = new pm::coll::WindowEngine(*transport);
     for (Way each : {Way::best, Way::message, Way::put})
         if (std::string_view(text) == names[static_cast<int>(each)]) {
             way = each;
@@ -87,7 +87,7 @@ int pm_windows_open(const char *text)
 void pm_windows_close(void)
 {
     delete engine;
-    delete composite;
+    delete transport;
     engine = nullptr;
     pm_counters_armed = 0;
 }
