@@ -181,6 +181,15 @@ no_way() {
     [ $status -eq 0 ] && awk '{ wrong += $4 != ($1 == 1 || $2 == 1 ? "lan" : "san-a") } END { exit wrong || FNR != 6 }' pairs
 }
 check "figure 3: a network that does not lead to a peer is left for the next" no_way
+# a0 and a1 try san-a, and all believe them, the other two as well, for whom it would be the better one.
+measured() {
+    cluster cut a0 san-a && described PRIORITY=measure ROUTES=routes.json -hosts a0,a1,a2 -n 3 ./exchange && routes routes.json >pairs
+    local status=$?
+    heal a0 san-a
+    cat pairs
+    [ $status -eq 0 ] && awk '{ wrong += $4 != "lan" } END { exit wrong || FNR != 6 }' pairs
+}
+check "figure 3: a network that is measured as slow is used by nobody" measured
 
 # lost COUNT HOW DEED UNDO: ranks on a0 and a2, or only one, see that on a1 go.
 lost() {
