@@ -40,8 +40,8 @@ class Gate {
   private:
     static const void *mark()
     {
-        static thread_local char place;
-        return &place;
+        static thread_local char here;
+        return &here;
     }
 
     std::atomic<const void *> owner_{nullptr};
@@ -49,12 +49,12 @@ class Gate {
 };
 
 // Inside for as long as it lives.
-class Turn {
+class InsideGate {
   public:
-    explicit Turn(Gate &gate) : gate_(gate) { gate_.enter(); }
-    ~Turn() { gate_.leave(); }
-    Turn(const Turn &) = delete;
-    Turn &operator=(const Turn &) = delete;
+    explicit InsideGate(Gate &gate) : gate_(gate) { gate_.enter(); }
+    ~InsideGate() { gate_.leave(); }
+    InsideGate(const InsideGate &) = delete;
+    InsideGate &operator=(const InsideGate &) = delete;
 
   private:
     Gate &gate_;

@@ -42,8 +42,8 @@ std::byte *HeapView::find(const SegmentHeader *header, int file, std::size_t off
     // [H2] the owner's heap is where the header says; pairs with [H1] in Heap::open.
     if (header->heap_open.load(std::memory_order_acquire) != 1 || address < header->heap_address)
         return nullptr;
-    std::uint64_t place = address - header->heap_address;
-    if (place > heap_size || size > heap_size - place)
+    std::uint64_t start = address - header->heap_address;
+    if (start > heap_size || size > heap_size - start)
         return nullptr;
     if (!tried_) {
         tried_ = true;
@@ -51,7 +51,7 @@ std::byte *HeapView::find(const SegmentHeader *header, int file, std::size_t off
         if (mapping.ok())
             mapping_ = std::move(mapping.value());
     }
-    return mapping_.data() == nullptr ? nullptr : mapping_.data() + place;
+    return mapping_.data() == nullptr ? nullptr : mapping_.data() + start;
 }
 
 }  // namespace pm::shmem

@@ -413,19 +413,19 @@ static void combine(group_t * group, const char *left, char *right, MPI_Aint cou
 static void reduce(group_t * group, const void *own, void *result, MPI_Aint count, MPI_Datatype datatype, MPI_Op op)
 {
     int top = MPIR_Op_is_commutative(op) ? group->root : 0;
-    int r = in_tree(group, top), span = span_of(group, r), turn = 0;
+    int r = in_tree(group, top), span = span_of(group, r), spare = 0;
     const char *mine = own;
     char *theirs[2] = { NULL, NULL };
 
     for (int step = 1; step < span; step *= 2) {
-        if (theirs[turn] == NULL)
-            theirs[turn] = make_room_for(group, count, datatype);
-        if (theirs[turn] == NULL)
+        if (theirs[spare] == NULL)
+            theirs[spare] = make_room_for(group, count, datatype);
+        if (theirs[spare] == NULL)
             return;
-        receive_from(group, member_of(group, top, r + step), theirs[turn], count, datatype);
-        combine(group, mine, theirs[turn], count, datatype, op);
-        mine = theirs[turn];
-        turn = !turn;
+        receive_from(group, member_of(group, top, r + step), theirs[spare], count, datatype);
+        combine(group, mine, theirs[spare], count, datatype, op);
+        mine = theirs[spare];
+        spare = !spare;
     }
     if (r != 0)
         send_to(group, member_of(group, top, r - lowest_bit(r)), mine, count, datatype);

@@ -82,17 +82,17 @@ static kept_t *kept_copies;
 /* Frees the copies that everybody has read. */
 static void drop_copies(void)
 {
-    kept_t **place = &kept_copies;
+    kept_t **link = &kept_copies;
 
-    while (*place) {
-        kept_t *copy = *place;
+    while (*link) {
+        kept_t *copy = *link;
         while (copy->sends > 0 && MPIR_Request_is_complete(copy->requests[copy->sends - 1]))
             MPIR_Request_free(copy->requests[--copy->sends]);
         if (copy->sends > 0) {
-            place = &copy->next;
+            link = &copy->next;
             continue;
         }
-        *place = copy->next;
+        *link = copy->next;
         pm_shared_free(copy->data);
         MPL_free(copy);
     }

@@ -6,11 +6,11 @@
 
 enum { MESSAGES_SENT, BYTES_SENT, MESSAGES_RECEIVED, BYTES_RECEIVED, MESSAGES_DROPPED, KINDS };
 
-/* `place` is the number of the variable: its device, then its kind. */
-static void read_counter(void *place, void *object, int count, void *value)
+/* `which` is the number of the variable: its device, then its kind. */
+static void read_counter(void *which, void *object, int count, void *value)
 {
     pm_traffic traffic[PM_DEVICES_MAX];
-    uintptr_t number = (uintptr_t) place - 1;
+    uintptr_t number = (uintptr_t) which - 1;
     unsigned long long counter = 0;
 
     MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);    /* peers may be given back meanwhile */
@@ -42,11 +42,11 @@ void MPIDI_COMPOSITE_register_pvars(void)
     for (int device = 0; device < devices; device++) {
         for (int kind = 0; kind < KINDS; kind++) {
             char description[128];
-            uintptr_t place = 1 + device * KINDS + kind;
-            char *name = names[place - 1];
+            uintptr_t which = 1 + device * KINDS + kind;
+            char *name = names[which - 1];
             snprintf(name, sizeof names[0], "composite_%s_%s", traffic[device].device, kinds[kind]);
             snprintf(description, sizeof description, "%s the device %s", words[kind], traffic[device].device);
-            MPIR_T_PVAR_REGISTER_impl(MPI_T_PVAR_CLASS_COUNTER, MPI_UNSIGNED_LONG_LONG, name, (void *) place, 1, MPI_T_ENUM_NULL,
+            MPIR_T_PVAR_REGISTER_impl(MPI_T_PVAR_CLASS_COUNTER, MPI_UNSIGNED_LONG_LONG, name, (void *) which, 1, MPI_T_ENUM_NULL,
                                       MPI_T_VERBOSITY_USER_BASIC, MPI_T_BIND_NO_OBJECT,
                                       MPIR_T_PVAR_FLAG_READONLY | MPIR_T_PVAR_FLAG_CONTINUOUS, read_counter, NULL,
                                       "CH4_COMPOSITE", description);

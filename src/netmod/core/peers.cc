@@ -23,7 +23,7 @@ void forget(pm_peer *peer)
     core->bytes_sent[peer->used->channel->number] += peer->bytes;
     pm::introduce_no_more(peer);
     {
-        pm::SendTurn turn(peer);
+        pm::InsideGateOf inside(peer);
         pm::disconnect(peer);
     }
     core->peers.erase(peer->id);
@@ -146,7 +146,7 @@ void pm_release(pm_peer *peer)
         return;
     peer->used->channel->let_go(peer->used->peer());
     // It goes when nothing of it is queued any more, and not now: who calls may still be on the way to forget it.
-    pm::SendTurn turn(peer);
+    pm::InsideGateOf inside(peer);
     pm::list(peer);
 }
 

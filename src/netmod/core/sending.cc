@@ -13,7 +13,7 @@ namespace {
 using pm::core;
 using pm::failed;
 using pm::reroute;
-using pm::SendTurn;
+using pm::InsideGateOf;
 using pm::Waiting;
 
 // The device has taken something.
@@ -34,7 +34,7 @@ void queue(pm_peer *peer, const pm::Message &message, const pm::SendProgress &pr
 
 int send(pm_peer *peer, const pm::Message &message, void *cookie)
 {
-    SendTurn turn(peer);
+    InsideGateOf inside(peer);
     pm::SendProgress progress;
     pm::Status status = pm::Status::again;
     peer->messages++;
@@ -55,7 +55,7 @@ int send(pm_peer *peer, const pm::Message &message, void *cookie)
 
 int offer(pm_peer *peer, const pm::Message &message, void *cookie)
 {
-    SendTurn turn(peer);
+    InsideGateOf inside(peer);
     peer->messages++;
     peer->bytes += message.payload.size;
     if (peer->queue.empty()) {
@@ -93,7 +93,7 @@ enum class Flushed { message, some, nothing, failed };
 // Sends of the first message in the queue what the device takes.
 Flushed flush_first(pm_peer *peer, int *tag, void **cookie)
 {
-    SendTurn turn(peer);
+    InsideGateOf inside(peer);
     Waiting &first = peer->queue.front();
     std::size_t before = first.progress.sent;
     pm::Status status = try_first(peer, &first);
@@ -143,7 +143,7 @@ bool is_needed(const pm_peer *peer)
 bool unlist_if_empty(std::size_t i)
 {
     pm_peer *peer = core->queued[i];
-    SendTurn turn(peer);
+    InsideGateOf inside(peer);
     if (is_needed(peer))
         return false;
     std::lock_guard lock(core->queued_lock);
@@ -219,7 +219,7 @@ int pm_send_packed(pm_peer *peer, int tag, const void *header, size_t header_siz
 int pm_send_now(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size)
 {
     pm::Message message{static_cast<std::uint8_t>(tag), header, header_size, {data, size, nullptr, nullptr}};
-    SendTurn turn(peer);
+    InsideGateOf inside(peer);
     if (!peer->queue.empty()) [[unlikely]]
         return 0;
     if (!peer->used->try_send_whole(message)) [[unlikely]]

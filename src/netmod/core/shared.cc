@@ -6,7 +6,7 @@
 using pm::core;
 using pm::SharedMemory;
 using pm::failed;
-using pm::SendTurn;
+using pm::InsideGateOf;
 
 namespace {
 
@@ -41,7 +41,7 @@ int pm_pull(const pm_peer *peer, uint64_t address, const struct iovec *pieces, s
 {
     SharedMemory *shared = shared_with(peer);
     auto reachable = [&] {
-        SendTurn turn(peer);
+        InsideGateOf inside(peer);
         return shared != nullptr && shared->prepare(peer->used->peer());
     };
     if (!reachable() || !shared->pull(peer->used->peer(), address, pieces, count))
@@ -77,7 +77,7 @@ int pm_has_ended(const pm_peer *peer)
 
 void pm_ring(pm_peer *peer)
 {
-    SendTurn turn(peer);
+    InsideGateOf inside(peer);
     if (SharedMemory *shared = shared_with(peer))
         shared->ring_at(peer->used->peer());
 }
@@ -92,7 +92,7 @@ void pm_nudge(pm_peer *peer)
 
 void *pm_shared_view(pm_peer *peer, uint64_t address, size_t size)
 {
-    SendTurn turn(peer);
+    InsideGateOf inside(peer);
     SharedMemory *shared = shared_with(peer);
     return shared != nullptr ? shared->view(peer->used->peer(), address, size) : nullptr;
 }

@@ -156,9 +156,9 @@ void list(pm_peer *peer);
 void tell_missing();
 
 // The gate of the peer's device, for one send. A process with one thread needs none.
-class SendTurn {
+class InsideGateOf {
   public:
-    explicit SendTurn(const pm_peer *peer)
+    explicit InsideGateOf(const pm_peer *peer)
     {
         // The peer's device may change until its first message has left.
         while (core->threads && gate_ != &gate_of(peer)) {
@@ -168,13 +168,13 @@ class SendTurn {
             gate_->enter();
         }
     }
-    ~SendTurn()
+    ~InsideGateOf()
     {
         if (gate_ != nullptr)
             gate_->leave();
     }
-    SendTurn(const SendTurn &) = delete;
-    SendTurn &operator=(const SendTurn &) = delete;
+    InsideGateOf(const InsideGateOf &) = delete;
+    InsideGateOf &operator=(const InsideGateOf &) = delete;
 
   private:
     static Gate &gate_of(const pm_peer *peer) { return peer->used->channel->gate(); }

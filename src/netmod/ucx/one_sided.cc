@@ -9,7 +9,7 @@ namespace pm::ucx {
 
 Result<Memory> Ucx::register_memory(void *base, std::size_t size)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     Memory memory;
     ucp_mem_map_params_t params{};
     params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
@@ -34,14 +34,14 @@ Result<Memory> Ucx::register_memory(void *base, std::size_t size)
 
 void Ucx::release(Memory *memory)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     ucp_mem_unmap(context_, memory->handle);
     *memory = {};
 }
 
 void Ucx::release(RemoteMemory *memory)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     if (memory->handle != nullptr)
         ucp_rkey_destroy(memory->handle);
     *memory = {};
@@ -85,7 +85,7 @@ Status Ucx::started(Peer *peer, ucs_status_ptr_t request, Operation *operation)
 
 Status Ucx::put(RemoteMemory *to, std::uint64_t address, const void *data, std::size_t size)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     if (Status status = prepare(to); status != Status::ok)
         return status;
     Operation *operation = begin(to->peer);
@@ -95,7 +95,7 @@ Status Ucx::put(RemoteMemory *to, std::uint64_t address, const void *data, std::
 
 Status Ucx::get(RemoteMemory *from, std::uint64_t address, void *data, std::size_t size)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     if (Status status = prepare(from); status != Status::ok)
         return status;
     Operation *operation = begin(from->peer);
@@ -105,7 +105,7 @@ Status Ucx::get(RemoteMemory *from, std::uint64_t address, void *data, std::size
 
 Status Ucx::add_behind(RemoteMemory *at, std::uint64_t address, std::uint32_t value)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     if (Status status = prepare(at); status != Status::ok)
         return status;
     if (ucs_status_t fenced = ucp_worker_fence(worker_); fenced != UCS_OK) {
@@ -127,7 +127,7 @@ Status Ucx::add_behind(RemoteMemory *at, std::uint64_t address, std::uint32_t va
 // one can sleep meanwhile; a flush of the whole worker does not.
 bool Ucx::finished()
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     if (one_sided_pending_ > 0)
         return false;
     for (Peer *peer : std::exchange(to_flush_, {})) {

@@ -81,7 +81,7 @@ class Ucx::Waiting final : public Offer {
     void take(void *place, void *cookie) override
     {
         std::unique_ptr<Waiting> gone(this);
-        Turn turn(device_->gate_);
+        InsideGate inside(device_->gate_);
         device_->receive(tag_, cookie, place, rendezvous_, size_);
     }
 
@@ -173,7 +173,7 @@ Error Ucx::open(const Settings &settings)
 
 Ucx::~Ucx()
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     closing_down_ = true;
     for (auto &peer : peers_)
         if (peer->endpoint != nullptr)
@@ -199,7 +199,7 @@ std::size_t Ucx::write_card(void *card) const
 
 Result<Peer *> Ucx::connect(const void *card, std::size_t size)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     CardHead head;
     auto bytes = static_cast<const std::byte *>(card);
     if (size <= sizeof head)
@@ -218,13 +218,13 @@ Result<Peer *> Ucx::connect(const void *card, std::size_t size)
 
 void Ucx::let_go(Peer *peer)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     peer->let_go = true;
 }
 
 void Ucx::renew(Peer *peer)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     peer->let_go = false;
 }
 
@@ -234,7 +234,7 @@ void Ucx::introduce(const void *card, std::size_t size, pm_peer *source)
     if (size < sizeof head)
         return;
     std::memcpy(&head, card, sizeof head);
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     if (source != nullptr || sender_numbers_.contains(head.process))
         sources_[sender_number(head.process)] = source;
 }
@@ -249,7 +249,7 @@ std::uint32_t Ucx::sender_number(std::uint64_t process)
 
 void Ucx::disconnect(Peer *peer)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     if (peer->endpoint == nullptr) {
         peer->state = Peer::State::gone;
         peer->left = true;
@@ -353,14 +353,14 @@ ucs_status_ptr_t Ucx::post(Peer *peer, Operation *operation, const Message &mess
 
 bool Ucx::try_send_whole(Peer *peer, const Message &message)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     SendProgress progress;
     return peer->state == Peer::State::open && try_send(peer, message, &progress) == Status::ok;
 }
 
 Status Ucx::try_send(Peer *peer, const Message &message, SendProgress *progress)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     if (progress->operation != nullptr) {
         auto operation = static_cast<Operation *>(progress->operation);
         if (!operation->done)
@@ -415,7 +415,7 @@ bool Ucx::is_open(Peer *peer, Status *otherwise)
 
 Status Ucx::offer(Peer *peer, const Message &message, void *cookie)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     if (Status status; !is_open(peer, &status))
         return status;
     Operation *operation = take_operation();
@@ -563,7 +563,7 @@ ucs_status_t Ucx::on_greeting(void *context, const void *header, std::size_t hea
 
 void Ucx::give_up(Peer *peer, const std::string &why)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     lose(peer, why);
 }
 
@@ -702,7 +702,7 @@ void Ucx::deliver_parked()
 
 unsigned Ucx::poll()
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     polling_ = true;
     done_ = 0;
     if (!parked_.empty()) [[unlikely]]

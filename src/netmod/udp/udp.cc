@@ -112,7 +112,7 @@ Result<Udp::Peer *> Udp::connect(const void *card, std::size_t size)
     if (std::ranges::none_of(other->addresses, [&](const Address &address) { return socket_->reaches(address); }))
         return Error{Status::unreachable, "udp: a peer offers only IPv6 addresses, such as " + other->addresses.front().ip_text() +
                                               ", and this process only IPv4 ones; name an IPv6 subnet in " + prefix + "INTERFACES"};
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     Peer *peer = endpoint_->connect(*other);
     if (peer == nullptr)
         return Error{Status::no_memory, "udp: too many peers"};
@@ -122,34 +122,34 @@ Result<Udp::Peer *> Udp::connect(const void *card, std::size_t size)
 
 void Udp::disconnect(Peer *peer)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     endpoint_->disconnect(peer);
     transmit(now());
 }
 
 void Udp::let_go(Peer *peer)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     endpoint_->let_go(peer);
 }
 
 void Udp::renew(Peer *peer)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     endpoint_->renew(peer);
 }
 
 void Udp::introduce(const void *card, std::size_t size, pm_peer *source)
 {
     std::optional<Card> other = Card::read({static_cast<const std::byte *>(card), size});
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     if (other)
         endpoint_->introduce(*other, source);
 }
 
 Status Udp::try_send(Peer *peer, const Message &message, SendProgress *progress)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     Time time = now();
     Status status = endpoint_->send(peer, message, progress, time);
     transmit(time);
@@ -158,7 +158,7 @@ Status Udp::try_send(Peer *peer, const Message &message, SendProgress *progress)
 
 bool Udp::try_send_whole(Peer *peer, const Message &message)
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     if (!socket_->stalled() && !transmitting_ && endpoint_->send_at_once(peer, message, &transmission_, now())) [[likely]] {
         socket_->send(transmission_);
         note_deadline();
@@ -224,7 +224,7 @@ unsigned Udp::poll()
 {
     if (polling_)
         return 0;
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     polling_ = true;
     polls_.fetch_add(1, std::memory_order_relaxed);
     unsigned count = 0;
@@ -257,13 +257,13 @@ unsigned Udp::poll()
 
 bool Udp::idle()
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     return endpoint_->outstanding() == 0 && !socket_->stalled();
 }
 
 Counters Udp::counters()
 {
-    Turn turn(gate_);
+    InsideGate inside(gate_);
     return endpoint_->counters();
 }
 
@@ -315,7 +315,7 @@ void Udp::care()
         std::uint32_t polls = polls_.load(std::memory_order_relaxed);
         if (leaving_ || polls != std::exchange(seen, polls))
             continue;
-        Turn turn(gate_);
+        InsideGate inside(gate_);
         while (receive(true) > 0) {
         }
         endpoint_->on_timer(now());
