@@ -9,12 +9,12 @@
 
 #include "base/tuning.h"
 #include "coll/boards.h"
+#include "coll/handler.h"
 #include "coll/mcast/engine.h"
 #include "coll/mcast/outbox.h"
 #include "coll/mcast/wire.h"
 #include "coll/tags.h"
 #include "netmod/core/failed.h"
-#include "netmod/core/handlers.h"
 #include "netmod/core/setup.h"
 #include "netmod/core/shared.h"
 
@@ -51,20 +51,6 @@ class CoreTransport : public pm::coll::Transport {
 CoreTransport *transport;
 pm::coll::Engine *engine;
 
-const pm_handler handler{
-    .name = "mcast",
-    .smallest_header = sizeof(pm::coll::WireHeader),
-    .for_strangers = 0,
-    .arrived = [](const pm_envelope *envelope, void *piece, std::size_t piece_size, std::size_t total) {
-        return engine->arrived(envelope->header, piece, piece_size, total);
-    },
-    .more = [](void *cookie, void *piece, std::size_t piece_size) { engine->more(cookie, piece, piece_size); },
-    .place = [](void *cookie) { return engine->place(cookie); },
-    .placed = [](void *cookie) { engine->placed(cookie); },
-    .offered = nullptr,
-    .sent = [](void *cookie) { engine->taken(cookie); },
-};
-
 }  // namespace
 
 extern "C" {
@@ -91,7 +77,7 @@ int pm_mcast_open(const pm_mcast_setup *setup)
         return pm::failed(pm::system_error("getrandom", errno));
     transport = new CoreTransport;
     engine = new pm::coll::Engine(settings, *transport, origin);
-    return pm_handle(pm::coll::mcast_tag, &handler);
+    return pm::coll::handle<engine>(pm::coll::mcast_tag, "mcast", sizeof(pm::coll::WireHeader));
 }
 
 void pm_mcast_close(void)

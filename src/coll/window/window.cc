@@ -6,11 +6,11 @@
 
 #include "base/tuning.h"
 #include "coll/boards.h"
+#include "coll/handler.h"
 #include "coll/tags.h"
 #include "coll/window/engine.h"
 #include "coll/window/one_sided.h"
 #include "netmod/core/failed.h"
-#include "netmod/core/handlers.h"
 #include "netmod/core/setup.h"
 #include "netmod/core/shared.h"
 
@@ -53,20 +53,6 @@ bool found(bool something)
     return something;
 }
 
-const pm_handler handler{
-    .name = "window",
-    .smallest_header = sizeof(pm::coll::WindowMessage),
-    .for_strangers = 0,
-    .arrived = [](const pm_envelope *envelope, void *piece, std::size_t piece_size, std::size_t total) {
-        return engine->arrived(envelope->header, piece, piece_size, total);
-    },
-    .more = [](void *cookie, void *piece, std::size_t piece_size) { engine->more(cookie, piece, piece_size); },
-    .place = [](void *cookie) { return engine->place(cookie); },
-    .placed = [](void *cookie) { engine->placed(cookie); },
-    .offered = nullptr,
-    .sent = [](void *cookie) { engine->taken(cookie); },
-};
-
 }  // namespace
 
 extern "C" {
@@ -78,7 +64,7 @@ int pm_windows_open(const char *text)
     for (Way each : {Way::best, Way::message, Way::put})
         if (std::string_view(text) == names[static_cast<int>(each)]) {
             way = each;
-            return pm_handle(pm::coll::window_tag, &handler);
+            return pm::coll::handle<engine>(pm::coll::window_tag, "window", sizeof(WindowMessage));
         }
     return pm::failed({pm::Status::invalid, std::string("unknown value \"") + text +
                                                 "\" of MPIR_CVAR_CH4_COMPOSITE_NOTIFY; known are auto, message, put"});
