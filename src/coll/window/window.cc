@@ -33,6 +33,7 @@ class Composite : public pm::coll::WindowTransport {
     WindowBoard *make_board() override { return boards_.make(); }
     void free_board(WindowBoard *board) override { boards_.free(board); }
     WindowBoard *view(pm_peer *peer, std::uint64_t address) override { return boards_.view(peer, address); }
+    void dropped(const pm_peer *peer) override { pm_count_dropped(peer); }
 
   private:
     pm::coll::Boards<WindowBoard> boards_;
@@ -56,7 +57,7 @@ const pm_handler handler{
     .smallest_header = sizeof(pm::coll::WindowMessage),
     .for_strangers = 0,
     .arrived = [](const pm_envelope *envelope, void *piece, std::size_t piece_size, std::size_t total) {
-        return engine->arrived(envelope->header, piece, piece_size, total);
+        return engine->arrived(*envelope, piece, piece_size, total);
     },
     .more = [](void *cookie, void *piece, std::size_t piece_size) { engine->more(cookie, piece, piece_size); },
     .place = [](void *cookie) { return engine->place(cookie); },
