@@ -41,6 +41,7 @@ class Composite : public pm::coll::Transport {
     void nudge(pm_peer *peer) override { pm_nudge(peer); }
     void watches(bool any) override { pm_mcast_watches = any; }
     void *view(pm_peer *peer, std::uint64_t address, std::size_t size) override { return pm_shared_view(peer, address, size); }
+    void dropped(const pm_peer *peer) override { pm_count_dropped(peer); }
     void failed(const std::string &text) override { pm_give_up(text.empty() ? pm_error_text() : text.c_str()); }
 
   private:
@@ -55,7 +56,7 @@ const pm_handler handler{
     .smallest_header = sizeof(pm::coll::WireHeader),
     .for_strangers = 0,
     .arrived = [](const pm_envelope *envelope, void *piece, std::size_t piece_size, std::size_t total) {
-        return engine->arrived(envelope->header, piece, piece_size, total);
+        return engine->arrived(*envelope, piece, piece_size, total);
     },
     .more = [](void *cookie, void *piece, std::size_t piece_size) { engine->more(cookie, piece, piece_size); },
     .place = [](void *cookie) { return engine->place(cookie); },
