@@ -26,7 +26,7 @@ bool is_whole(const WireHeader &header, std::size_t header_size, std::size_t tot
     const std::size_t listed = list_size(header);
     const bool apart = header.flags & WireHeader::in_payload;
     const std::size_t bytes = header.flags & WireHeader::shared ? 0 : header.length;
-    return !(header.flags & WireHeader::posted) && total == bytes + (apart ? listed : 0) &&
+    return header.words != 0 && !(header.flags & WireHeader::posted) && total == bytes + (apart ? listed : 0) &&
            (apart || (header_size <= largest_wire_header && listed <= header_size - sizeof header)) &&
            header.size <= largest_multicast && header.offset <= header.size && header.length <= header.size - header.offset &&
            (header.length != 0 || header.size == 0);

@@ -165,7 +165,7 @@ bool WindowEngine::store(pm_window *window, int rank, std::uint64_t offset, cons
     if (after.may_be_discarded && target.board->discard.load(std::memory_order_relaxed) != 0)
         return true;
     if (size != 0)
-        std::memcpy(target.memory + offset, data, size);
+        std::memmove(target.memory + offset, data, size);  // another rank may have us copy within our own part
     tell(target.memory, target.board, after);
     if (target.peer != nullptr) {
         if (after.kind == PM_AFTER_NOTIFY)
