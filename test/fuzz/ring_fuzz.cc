@@ -73,7 +73,7 @@ class Target {
                 std::memcpy(cell.bytes, &part, sizeof part);
                 auto kind = static_cast<CellKind>(choices.one_in(8) ? choices.byte() : 1 + choices.byte() % 3);
                 std::uint16_t sizes = static_cast<std::uint16_t>(choices.word());
-                cell.word.store(detail::make_word(position++, kind, choices.byte(), sizes));
+                cell.word.store(shmem::detail::make_word(position++, kind, choices.byte(), sizes));
             }
             header.ready.fetch_or(choices.one_in(4) ? static_cast<std::uint32_t>(choices.number(31)) : ready_bit(0));
             device_->poll();

@@ -51,6 +51,11 @@ void *Engine::arrived(const Envelope &envelope, const void *piece, std::size_t p
         transport_.dropped(envelope.source);
         return nullptr;
     }
+    if (header.kind != WireHeader::Kind::piece) {
+        if (!on_message(header, {}, {}))
+            transport_.dropped(envelope.source);
+        return nullptr;
+    }
     const bool apart = header.flags & WireHeader::in_payload;
     const void *list_place = apart ? piece : static_cast<const std::byte *>(envelope.header) + sizeof header;
     if (piece_size != total)
