@@ -1,6 +1,7 @@
 // Small things in shared memory, for which a block is too large: many share one. What was freed is given again as it was left.
 #pragma once
 
+#include <cstdint>
 #include <new>
 #include <vector>
 
@@ -27,9 +28,11 @@ class Boards {
         return board;
     }
     void free(Board *board) { free_.push_back(board); }
+    // nullptr: it cannot be seen, or none can be there.
     static Board *view(pm_peer *peer, std::uint64_t address)
     {
-        return static_cast<Board *>(pm_shared_view(peer, address, sizeof(Board)));
+        void *place = pm_shared_view(peer, address, sizeof(Board));
+        return reinterpret_cast<std::uintptr_t>(place) % alignof(Board) == 0 ? static_cast<Board *>(place) : nullptr;
     }
 
   private:

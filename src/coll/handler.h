@@ -15,7 +15,7 @@ int handle(int tag, const char *name, std::size_t smallest_header)
         .smallest_header = static_cast<std::uint32_t>(smallest_header),
         .for_strangers = 0,
         .arrived = [](const pm_envelope *envelope, void *piece, std::size_t piece_size, std::size_t total) {
-            return engine->arrived(envelope->header, piece, piece_size, total);
+            return engine->arrived(*envelope, piece, piece_size, total);
         },
         .more = [](void *cookie, void *piece, std::size_t piece_size) { engine->more(cookie, piece, piece_size); },
         .place = [](void *cookie) { return engine->place(cookie); },

@@ -71,6 +71,8 @@ struct Sink {
     bool (*offered)(const Envelope &envelope, void *offer, std::size_t total) = nullptr;
     // At its sender: it has been taken, the payload may be reused.
     void (*taken)(int tag, void *cookie) = nullptr;
+    // Something came that cannot be, and the device has let it lie. Devices may be given null.
+    void (*dropped)() = nullptr;
 };
 
 }  // namespace pm

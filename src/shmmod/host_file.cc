@@ -89,7 +89,7 @@ Result<std::shared_ptr<HostFile>> HostFile::open(const HostFileName &name)
         header.token != name.token)
         return Error{Status::unreachable, "shmem: descriptor " + std::to_string(name.file) + " of process " +
                                               std::to_string(name.process) + " is not its channel"};
-    Result<Mapping> mapping = Mapping::create(file.value().get(), 0, header_room);
+    Result<Mapping> mapping = Mapping::create(file.value().get(), 0, regions_offset(header.ranks));
     if (!mapping.ok())
         return mapping.error();
     std::shared_ptr<HostFile> host(new HostFile);
@@ -122,6 +122,8 @@ Error HostFile::put_card(std::uint32_t rank, std::span<const std::byte> card)
 Result<std::vector<std::span<const std::byte>>> HostFile::cards()
 {
     std::size_t used = header().used.load(std::memory_order_relaxed);
+    if (used > ranks_ * card_room)
+        return Error{Status::failed, "shared memory: the cards of the ranks are more than there is room for"};
     read_.resize(table_size() + used);
     if (!read_all(file_.get(), read_.data(), read_.size(), cards_offset))
         return Error{Status::failed, "shared memory: the cards of the ranks could not be read"};
@@ -129,7 +131,7 @@ Result<std::vector<std::span<const std::byte>>> HostFile::cards()
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
         Entry entry;
         std::memcpy(&entry, read_.data() + rank * sizeof entry, sizeof entry);
-        if (entry.there == 1 && entry.offset + entry.size <= used)
+        if (entry.there == 1 && entry.offset <= used && entry.size <= used - entry.offset)
             cards[rank] = std::span(std::as_const(read_)).subspan(table_size() + entry.offset, entry.size);
     }
     return cards;

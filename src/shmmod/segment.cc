@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -41,6 +42,12 @@ Mapping::~Mapping()
 
 Result<Mapping> Mapping::create(int file, std::size_t offset, std::size_t size)
 {
+    // To touch what is beyond the end would be SIGBUS.
+    struct stat status {};
+    if (fstat(file, &status) != 0 || offset > static_cast<std::size_t>(status.st_size) ||
+        size > static_cast<std::size_t>(status.st_size) - offset)
+        return Error{Status::unreachable, "mapping " + std::to_string(size) + " bytes of shared memory: there are not so many behind " +
+                                              std::to_string(offset) + " in this file"};
     void *address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
     if (address == MAP_FAILED)
         return system_error("mapping " + std::to_string(size) + " bytes of shared memory", errno);
@@ -54,7 +61,7 @@ Result<File> create_nameless_file(Backing backing, std::size_t size)
 {
     int descriptor = -1;
     if (backing != Backing::devshm)
-        descriptor = memfd_create("mpich-composite", MFD_CLOEXEC);
+        descriptor = memfd_create("mpich-composite", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     std::string tried = "memfd_create";
     if (descriptor < 0 && backing != Backing::memfd) {
         tried = backing == Backing::devshm ? "an unnamed file in /dev/shm" : "memfd_create, then an unnamed file in /dev/shm";
@@ -74,6 +81,8 @@ Result<File> create_nameless_file(Backing backing, std::size_t size)
                                             std::to_string(largest.rlim_cur / 1024) + " KiB"};
     if (ftruncate(descriptor, static_cast<off_t>(size)) != 0)
         return system_error("making a shared-memory file of " + std::to_string(size) + " bytes (sparse)", errno);
+    // Whoever has it open cannot take memory away from under the others. A file in /dev/shm has no seals.
+    fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     return file;
 }
 

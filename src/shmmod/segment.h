@@ -54,6 +54,7 @@ class Mapping {
     Mapping &operator=(Mapping &&other) noexcept;
     ~Mapping();
 
+    // Of bytes that the file has: whoever made it may be another.
     static Result<Mapping> create(int file, std::size_t offset, std::size_t size);
     std::byte *data() const { return data_; }
 
@@ -62,7 +63,7 @@ class Mapping {
     std::size_t size_ = 0;
 };
 
-// A new nameless file of `size` bytes, sparse.
+// A new nameless file of `size` bytes, sparse. It keeps its size for good where it is a memfd.
 Result<File> create_nameless_file(Backing backing, std::size_t size);
 
 // Gives [offset, offset + size) memory, or says why not.

@@ -114,9 +114,11 @@ Result<std::unique_ptr<Shmem>> Shmem::create(const Settings &settings, const Sin
     device->header_->magic = segment_magic;
     device->header_->token = probe_word;
     device->header_->started = this_process().started;
-    device->header_->probe_address = reinterpret_cast<std::uint64_t>(&probe_word);
     device->heap_ = Heap(file, region + heap_offset, device->header_);
-    allow_pull_from_us();
+    if (settings.may_be_pulled) {
+        device->header_->probe_address = reinterpret_cast<std::uint64_t>(&probe_word);
+        allow_pull_from_us();
+    }
     return device;
 }
 
@@ -461,16 +463,19 @@ unsigned Shmem::drain(Incoming *incoming)
     unsigned count = 0;
     CellView view;
     while (count < cells_a_drain && incoming->consumer.peek(&view)) {
-        if (view.kind == CellKind::more) {
-            std::size_t piece = std::min(view.piece_size, incoming->left);
-            incoming->left -= piece;
-            sink_.more(incoming->tag, incoming->cookie, view.piece, piece);
-        } else {
+        const bool begins = view.kind == CellKind::small || view.kind == CellKind::first;
+        if (begins && incoming->left == 0) [[likely]] {
             std::size_t piece = std::min(view.piece_size, view.total);
             Envelope envelope{incoming->source, view.header, view.header_size, view.tag};
             incoming->tag = view.tag;
             incoming->cookie = sink_.arrived(envelope, view.piece, piece, view.total);
             incoming->left = view.total - piece;
+        } else if (view.kind == CellKind::more && incoming->left != 0) {
+            std::size_t piece = std::min(view.piece_size, incoming->left);
+            incoming->left -= piece;
+            sink_.more(incoming->tag, incoming->cookie, view.piece, piece);
+        } else if (sink_.dropped != nullptr) {
+            sink_.dropped();  // after the end of a message, in the middle of another, or nothing that there is
         }
         incoming->consumer.pop(view.kind);
         ++count;
@@ -511,9 +516,12 @@ Shmem::Incoming *Shmem::incoming_of(std::uint32_t slot)
         return nullptr;  // not yet: its bit comes later
     Result<Mapping> mapping = Mapping::create(host_->descriptor(), card_.region + slot_offset(slot), slot_room);
     if (!mapping.ok()) {
+        // Tried again, until somebody looks whether all is well.
+        unmapped_ = {mapping.error().status, "shmem: what another process of this host sends cannot be received: " + mapping.error().text};
         header_->ready.fetch_or(ready_bit(slot), std::memory_order_relaxed);
         return nullptr;
     }
+    unmapped_ = {};
     auto memory = reinterpret_cast<RingMemory<std::atomic> *>(mapping.value().data());
     // [O2] the sender's identity is valid; pairs with [O1] in attach.
     if (memory->control.open.load(std::memory_order_acquire) == 0)

@@ -30,6 +30,7 @@ struct Settings {
     int ranks_on_host = 1;
     std::shared_ptr<HostFile> host = nullptr;  // that the processes of the job share here; none: one of its own
     std::uint32_t region = 0;                  // in it
+    bool may_be_pulled = true;                 // other processes of this user may read our memory (see pull.h), and are told so
 };
 
 // What another process needs to find this one.
@@ -139,8 +140,8 @@ class Shmem {
 
     // While it is quiet: whether the processes of other jobs are still there. One that dies takes its own job with it, not ours.
     void look_after_peers(Time now);
-    // Of one that is not, until it is disconnected.
-    const Error *failure() const { return failure_ ? &failure_ : nullptr; }
+    // Of one that is not, until it is disconnected; or why a sender cannot be heard, until it can.
+    const Error *failure() const { return failure_ ? &failure_ : unmapped_ ? &unmapped_ : nullptr; }
 
     // True when the peer told us that it can read our memory.
     bool peer_can_pull(const Peer *peer) const { return peer->ready != nullptr && peer->producer.pull_works(); }
@@ -236,7 +237,7 @@ class Shmem {
     std::deque<std::uint64_t> departed_;
     bool leaving_ = false;
     Time looked_{};
-    Error failure_;
+    Error failure_, unmapped_;
 };
 
 static_assert(Device<Shmem> && SharesMemory<Shmem> && OpensDescriptor<Shmem> && LimitsSleep<Shmem>);

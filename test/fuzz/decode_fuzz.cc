@@ -22,15 +22,6 @@ struct Arriving {
     std::vector<std::byte> place;
 } arriving;
 
-void touch(const void *bytes, std::size_t size)
-{
-    static volatile unsigned sum;
-    for (std::size_t i = 0; i < size; i += 61)
-        sum = sum + static_cast<const std::uint8_t *>(bytes)[i];
-    if (size > 0)
-        sum = sum + static_cast<const std::uint8_t *>(bytes)[size - 1];
-}
-
 void *arrived(const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
 {
     require(arriving.received == arriving.total, "a message begins in the middle of another");

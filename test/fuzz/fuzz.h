@@ -1,4 +1,4 @@
-// What both targets need: their input as a sequence of choices, and an end that a fuzzer notices.
+// What all targets need: their input as a sequence of choices, and an end that a fuzzer notices.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +21,16 @@ inline void require(bool condition, const std::string &otherwise)
     std::abort();
 }
 
+// Reads all of it, for a sanitizer to see.
+inline void touch(const void *bytes, std::size_t size)
+{
+    static volatile unsigned sum;
+    for (std::size_t i = 0; i < size; i += 61)
+        sum = sum + static_cast<const std::uint8_t *>(bytes)[i];
+    if (size > 0)
+        sum = sum + static_cast<const std::uint8_t *>(bytes)[size - 1];
+}
+
 // When it is used up, every choice is 0.
 class Choices {
   public:
@@ -40,6 +50,29 @@ class Choices {
         std::size_t low = byte();
         return low | static_cast<std::size_t>(byte()) << 8;
     }
+    // A number as a message may have it: small, near a limit, huge, or anything.
+    std::uint64_t number(std::uint64_t limit)
+    {
+        std::uint8_t kind = byte();
+        switch (kind >> 5) {
+            case 0:
+            case 1:
+                return kind & 31;
+            case 2:
+                return limit - 16 + (kind & 31);
+            case 3:
+                return limit != 0 ? word() % limit : 0;
+            case 4:
+                return UINT64_MAX - (kind & 31);
+            case 5:
+                return std::uint64_t{1} << (kind & 31) << (kind & 31);
+            case 6:
+                return word() << (kind & 31);
+            default:
+                return word() | word() << 16 | static_cast<std::uint64_t>(word()) << 32 | static_cast<std::uint64_t>(word()) << 48;
+        }
+    }
+    bool one_in(unsigned count) { return byte() % count == 0; }
     std::span<const std::uint8_t> bytes(std::size_t count)
     {
         auto taken = left_.first(std::min(count, left_.size()));

@@ -75,10 +75,11 @@ class Job {
     bool deliver_one()
     {
         std::vector<std::deque<BarrierMessage> *> ready;
-        std::vector<int> to;
+        std::vector<int> from, to;
         for (auto &[way, queue] : network_)
             if (!queue.empty()) {
                 ready.push_back(&queue);
+                from.push_back(way.first);
                 to.push_back(way.second);
             }
         if (ready.empty())
@@ -86,10 +87,11 @@ class Job {
         std::size_t which = random_() % ready.size();
         BarrierMessage message = ready[which]->front();
         ready[which]->pop_front();
-        node(to[which]).engine.on_message(message);
+        deliver(from[which], to[which], message);
         rung.insert(to[which]);  // a message wakes, too
         return true;
     }
+    void deliver(int from, int to, const BarrierMessage &message) { node(to).engine.on_message(peer_of(this, from), message); }
     void poll(int rank)
     {
         node(rank).engine.poll();
@@ -125,7 +127,7 @@ class Job {
     }
     BarrierEngine &engine(int rank) { return node(rank).engine; }
     unsigned random(unsigned below) { return static_cast<unsigned>(random_() % below); }
-    std::size_t messages = 0;
+    std::size_t messages = 0, dropped = 0;
     std::set<int> rung, dead;
     std::string failure;
 
@@ -164,6 +166,7 @@ class Job {
         }
         void free_board(BarrierBoard *board) override { spare = board; }
         BarrierBoard *view(pm_peer *, std::uint64_t address) override { return reinterpret_cast<BarrierBoard *>(address); }
+        void dropped(const pm_peer *) override { job.dropped++; }
         void failed(const std::string &text) override { job.failure = text; }
 
         Job &job;
@@ -343,6 +346,48 @@ TEST(BarrierEngine, ABoardIsUsedAgainBeforeASlowRankHasSeenItsLastBarrier)
     job.engine(1).poll();
     EXPECT_EQ(*other, 1);
     EXPECT_EQ(*last, 1);
+}
+
+TEST(BarrierEngine, WhatCannotBeIsDroppedAndCounted)
+{
+    using Kind = BarrierMessage::Kind;
+    Job job({4, 2, true});
+    job.open(1);
+    auto is_dropped = [&](int from, int to, const BarrierMessage &message) {
+        std::size_t before = job.dropped;
+        job.deliver(from, to, message);
+        return job.dropped == before + 1;
+    };
+    EXPECT_TRUE(is_dropped(0, 1, {1, static_cast<Kind>(4), 0, 0, 1, 0}));
+    for (int from : {-1, 1, 2, 4, 1 << 30})  // not its sender, who is 0
+        EXPECT_TRUE(is_dropped(0, 1, {1, Kind::arrived, 0, from, 1, 0})) << from;
+    EXPECT_TRUE(is_dropped(0, 2, {1, Kind::round, 32, 0, 1, 0}));
+    EXPECT_TRUE(is_dropped(0, 2, {1, Kind::round, 255, 0, 1, 0}));
+    EXPECT_TRUE(is_dropped(0, 1, {1, Kind::done, 0, 0, 1, 0}));  // before it has begun
+    EXPECT_TRUE(is_dropped(0, 2, {9, Kind::round, 200, 0, 1, 0}));  // of a group that is not open
+    // The leader's board is believed, no other one, however early it is.
+    EXPECT_TRUE(is_dropped(2, 1, {1, Kind::board, 0, 2, 4096, 0}));
+    EXPECT_TRUE(is_dropped(1, 0, {1, Kind::board, 0, 1, 4096, 0}));
+    std::vector<volatile int *> flags;
+    for (int rank = 0; rank < 4; ++rank)
+        flags.push_back(job.start(rank));
+    job.settle();
+    for (volatile int *flag : flags)
+        EXPECT_EQ(*flag, 1);
+    EXPECT_EQ(job.failure, "");
+}
+
+TEST(BarrierEngine, WhatComesBeforeTheGroupIsKeptOncePerSender)
+{
+    Job job({2, 1, true});
+    for (std::uint64_t number = 1; number <= 1000; ++number)
+        job.deliver(0, 1, {1, BarrierMessage::Kind::round, 0, 0, number, 0});
+    job.deliver(0, 1, {1, BarrierMessage::Kind::arrived, 0, 7, 1, 0});
+    EXPECT_EQ(job.dropped, 0u);
+    job.open(1);
+    EXPECT_EQ(job.dropped, 1u);  // there is no rank 7
+    volatile int *flag = job.start(1);
+    EXPECT_EQ(*flag, 1);
 }
 
 TEST(BarrierEngine, ARankThatHasEndedIsNamed)

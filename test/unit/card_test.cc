@@ -49,6 +49,20 @@ TEST(Card, SaysWhatItsOwnerMeant)
     EXPECT_FALSE(read->networks[1].address);
 }
 
+TEST(Card, ANetworkThatDoesNotFitIsLeftOutAndNamed)
+{
+    Card card = example();
+    EXPECT_TRUE(card.fit().empty());
+    for (int i = 0; i < 5; ++i)
+        card.networks.push_back({{static_cast<std::uint64_t>(i), DeviceKind::ucx, 100, "big-" + std::to_string(i)}, {}, bytes_of(1000, i)});
+    std::uint64_t before = card.id();
+    EXPECT_EQ(card.fit(), (std::vector<std::string>{"big-4", "big-3"}));
+    EXPECT_LE(card.write().size(), Card::max_size);
+    ASSERT_EQ(card.networks.size(), 5u);
+    EXPECT_EQ(Card::read(card.write())->networks.size(), 5u);
+    EXPECT_EQ(card.id(), before);
+}
+
 TEST(Card, ShortAndWholeAreOfTheSameProcess)
 {
     Card card = example();

@@ -101,6 +101,30 @@ TEST(HostFile, ALimitOnTheSizeOfFilesIsASentence)
     });
 }
 
+// What others of the host have written into the table of cards is believed only as far as it leads to bytes that are there.
+TEST(HostFile, ATableThatMakesNoSenseHasNoCards)
+{
+    auto host = make(1, 2);
+    ASSERT_FALSE(host->put_card(0, bytes_of("first")));
+    struct {
+        std::uint32_t there = 1, size = 0;
+        std::uint64_t offset = 0;
+    } entry;
+    constexpr off_t second = header_room + sizeof entry;
+    for (auto [size, offset] : {std::pair{2u, UINT64_MAX - 1}, {6u, std::uint64_t{0}}, {1u, std::uint64_t{5}}, {UINT32_MAX, std::uint64_t{1}}}) {
+        entry.size = size;
+        entry.offset = offset;
+        ASSERT_EQ(pwrite(host->descriptor(), &entry, sizeof entry, second), static_cast<ssize_t>(sizeof entry));
+        auto cards = host->cards();
+        ASSERT_TRUE(cards.ok());
+        EXPECT_EQ(text_of(cards.value()[0]), "first");
+        EXPECT_EQ(cards.value()[1].data(), nullptr) << offset;
+    }
+    std::uint32_t used = UINT32_MAX;
+    ASSERT_EQ(pwrite(host->descriptor(), &used, sizeof used, 20), 4);
+    EXPECT_FALSE(host->cards().ok());
+}
+
 // Processes of one file: attached, woken up, sent small and large messages, nothing of it takes a descriptor or opens anything.
 TEST(HostFile, PeersCostNoDescriptor)
 {

@@ -55,6 +55,7 @@ class Node : public Transport {
     void free_outbox(Outbox *outbox) override { outboxes.push_back(outbox); }
     void nudge(pm_peer *peer) override;
     void watches(bool any) override { watching = any; }
+    void dropped(const pm_peer *) override { ++drops; }
     void failed(const std::string &text) override
     {
         if (may_fail)
@@ -69,7 +70,7 @@ class Node : public Transport {
     bool watching = false, awake = true;
     bool may_fail = false;
     std::string failure;
-    std::size_t nudges = 0;
+    std::size_t nudges = 0, drops = 0;
     std::unique_ptr<Engine> engine;
     pm_group *group = nullptr;
 
@@ -175,7 +176,7 @@ class World {
             wires.erase(wire);
         if (!ended.contains(to)) {
             at(to).awake = true;
-            deliver(to, message);
+            deliver(from, to, message);
         }
         return true;
     }
@@ -215,6 +216,11 @@ class World {
         return one;
     }
 
+    void *arrive(int from, int to, void *header, std::size_t header_size, const void *data, std::size_t first, std::size_t total)
+    {
+        return at(to).engine->arrived({peer_of(this, from), header, header_size, 0}, data, first, total);
+    }
+
     test::Random random;
     std::vector<std::unique_ptr<Node>> nodes;
     std::map<std::pair<int, int>, std::deque<Message>> wires;
@@ -235,12 +241,14 @@ class World {
     }
     static int host_of(void *context, int rank) { return static_cast<World *>(context)->host(rank); }
 
-    void deliver(int to, Message &message)
+    void deliver(int from, int to, Message &message)
     {
         Engine &engine = *at(to).engine;
         std::size_t total = message.data.size();
         std::size_t first = random.one_in(2) ? total : random.below(total + 1);
-        void *cookie = engine.arrived(message.header.data(), message.data.data(), first, total);
+        std::size_t drops = at(to).drops;
+        void *cookie = arrive(from, to, message.header.data(), message.header_size, message.data.data(), first, total);
+        ASSERT_EQ(at(to).drops, drops);
         if (first == total)
             return;
         ASSERT_NE(cookie, nullptr);
@@ -575,7 +583,7 @@ TEST(McastEngineGroups, SizesAndPlacesHaveMoreThan32Bits)
         EXPECT_FALSE(receive.done);
         message.header.offset = offset;
         message.header.length = static_cast<std::uint32_t>(std::min(size - offset, piece));
-        void *cookie = world.at(1).engine->arrived(&message, nullptr, 0, message.header.length);
+        void *cookie = world.arrive(0, 1, &message, sizeof message, nullptr, 0, message.header.length);
         EXPECT_EQ(world.at(1).engine->place(cookie), static_cast<std::byte *>(buffer) + offset);
         world.at(1).engine->placed(cookie);
     }
@@ -603,15 +611,164 @@ TEST(McastEngineGroups, WithoutMemoryForOneThatNobodyReceivesEverythingFails)
     message.header.words = message.header.orders = 1;
     std::vector<std::byte> bytes(100);
     world.at(1).may_fail = true;
-    EXPECT_EQ(world.at(1).engine->arrived(&message, bytes.data(), bytes.size(), bytes.size()), nullptr);
+    EXPECT_EQ(world.arrive(0, 1, &message, sizeof message, bytes.data(), bytes.size(), bytes.size()), nullptr);
     EXPECT_NE(world.at(1).failure.find("no memory for a multicast of 1152921504606846976 bytes of rank 0"), std::string::npos)
         << world.at(1).failure;
     world.at(1).failure = "";
-    void *cookie = world.at(1).engine->arrived(&message, bytes.data(), 10, bytes.size());
+    void *cookie = world.arrive(0, 1, &message, sizeof message, bytes.data(), 10, bytes.size());
     world.at(1).engine->more(cookie, bytes.data() + 10, 90);
     EXPECT_NE(world.at(1).failure, "");
 }
 #endif
+
+// From rank 0 to rank 1 of two hosts.
+struct Crafted {
+    WireHeader header;
+    std::uint64_t word = 2;
+    std::uint32_t order = 0, unused = 0;
+
+    explicit Crafted(std::uint32_t size)
+    {
+        header.group = 7;
+        header.flags = WireHeader::by_host;
+        header.origin = 100;
+        header.size = header.length = size;
+        header.words = header.orders = 1;
+    }
+};
+
+// Each is right but for one thing.
+TEST(McastEngineGroups, WhatCannotBeIsDroppedAndCounted)
+{
+    World world(4, {0, 1, 1, 2}, 1);
+    world.open_all();
+    std::vector<std::byte> bytes(100);
+    // As a whole and in parts.
+    auto is_dropped = [&](auto change, std::size_t header_size = sizeof(Crafted), std::size_t total = 100) {
+        bool all = true;
+        for (std::size_t first : {total, total / 2}) {
+            Crafted message(100);
+            change(message);
+            std::size_t before = world.at(1).drops;
+            EXPECT_EQ(world.arrive(0, 1, &message, header_size, bytes.data(), first, total), nullptr);
+            all = all && world.at(1).drops == before + 1;
+        }
+        return all;
+    };
+    using Header = WireHeader;
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.kind = static_cast<Header::Kind>(3); }));
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.kind = Header::Kind::ack; }));
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.algorithm = static_cast<Algorithm>(4); }));
+    for (int rank : {-1, 1, 4, INT32_MAX}) {
+        EXPECT_TRUE(is_dropped([&](Crafted &m) { m.header.master = rank; })) << rank;
+        EXPECT_TRUE(is_dropped([&](Crafted &m) { m.header.outbox = 4096, m.header.poster = rank; })) << rank;
+        EXPECT_TRUE(is_dropped([&](Crafted &m) { m.header.flags |= Header::shared, m.header.owner = rank; }, sizeof(Crafted), 0)) << rank;
+    }
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.flags |= Header::posted; }));
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.flags |= Header::by_rank; }));     // 64 orders would be
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.flags |= Header::in_payload; }));  // 116 bytes would be
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.words = UINT32_MAX; }));
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.words = 0; }));
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.words = 2, m.header.orders = 0; }));
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.orders = 0; }));
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.orders = 2; }));
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.orders = UINT32_MAX; }));
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.word = 4; }));   // without rank 1
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.word = 18, m.header.orders = 2; }));  // with rank 4
+    EXPECT_TRUE(is_dropped([](Crafted &) {}, sizeof(WireHeader)));
+    EXPECT_TRUE(is_dropped([](Crafted &) {}, sizeof(Crafted), 99));
+    EXPECT_TRUE(is_dropped([](Crafted &) {}, sizeof(Crafted), 101));
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.offset = 1; }));
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.offset = UINT64_MAX; }));
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.size = 99; }));
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.size = UINT64_MAX; }));
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.header.length = 0; }, sizeof(Crafted), 0));
+    EXPECT_TRUE(is_dropped([](Crafted &m) { m.order = UINT32_MAX; }));  // before the first
+    expect_nothing_left(world);
+    EXPECT_TRUE(world.wires.empty());
+}
+
+TEST(McastEngineGroups, WithoutHostsNobodyCountsByThem)
+{
+    World world(2, {}, 1);
+    world.open_all();
+    Crafted message(0);
+    world.arrive(0, 1, &message, sizeof message, nullptr, 0, 0);
+    EXPECT_EQ(world.at(1).drops, 1u);
+}
+
+// The second of the same kind is none: neither when the first is being received, nor when it has been.
+TEST(McastEngineGroups, NoByteComesTwice)
+{
+    World world(2, {0, 1}, 1);
+    world.open_all();
+    std::vector<std::byte> bytes(100);
+    Crafted message(100);
+    message.header.length = 60;
+    auto arrive = [&] {
+        world.arrive(0, 1, &message, sizeof message, bytes.data(), message.header.length, message.header.length);
+        return world.at(1).drops;
+    };
+    EXPECT_EQ(arrive(), 0u);
+    EXPECT_EQ(arrive(), 1u);
+    message.header.offset = 60;
+    message.header.length = 40;
+    message.header.serial = 1;  // of another multicast
+    EXPECT_EQ(arrive(), 2u);
+    message.header.serial = 0;
+    void *cookie = world.arrive(0, 1, &message, sizeof message, bytes.data(), 10, 40);
+    ASSERT_NE(cookie, nullptr);
+    EXPECT_EQ(arrive(), 3u);  // it is coming already
+    world.at(1).engine->more(cookie, bytes.data(), 30);
+    Receive *receive = world.receive(1, 100);
+    EXPECT_TRUE(receive->done);
+    EXPECT_EQ(arrive(), 4u);
+    expect_nothing_left(world);
+}
+
+TEST(McastEngineGroups, ABufferOfAGroupThatIsGoneIsTheUsersAgain)
+{
+    World world(2, {0, 1}, 1);
+    world.open_all();
+    Receive *receive = world.receive(1, 100);
+    std::vector<std::byte> bytes(100, std::byte{1});
+    Crafted message(100);
+    void *cookie = world.arrive(0, 1, &message, sizeof message, bytes.data(), 10, 100);
+    ASSERT_NE(cookie, nullptr);
+    world.at(1).engine->close_group(world.at(1).group);
+    world.open(1);
+    world.at(1).engine->more(cookie, bytes.data(), 90);
+    EXPECT_EQ(receive->buffer[9], std::byte{1});
+    EXPECT_EQ(receive->buffer[10], std::byte{0});
+    EXPECT_FALSE(receive->done);
+}
+
+TEST(McastEngineGroups, WhatWaitsForAGroupIsBounded)
+{
+    World world(2, {0, 1}, 1);
+    world.at(1).may_fail = true;
+    constexpr std::size_t size = 16 << 20;
+    std::vector<std::byte> bytes(size);
+    Crafted message(size);
+    for (std::size_t count = 0; count < Engine::most_parked / size; ++count, ++message.order) {
+        ASSERT_EQ(world.at(1).failure, "") << count;
+        world.arrive(0, 1, &message, sizeof message, bytes.data(), size, size);
+    }
+    EXPECT_NE(world.at(1).failure.find("a communicator that this process does not have yet: 240 MiB"), std::string::npos)
+        << world.at(1).failure;
+}
+
+TEST(McastEngineGroups, AcknowledgementsOfWhatNeverComesAreBounded)
+{
+    World world(2, {0, 1}, 1);
+    world.open_all();
+    WireHeader ack;
+    ack.kind = WireHeader::Kind::ack;
+    for (ack.serial = 0; ack.serial < 2 * Engine::most_early_acks; ++ack.serial)
+        world.arrive(0, 1, &ack, sizeof ack, nullptr, 0, 0);
+    EXPECT_EQ(world.at(1).engine->unfinished(), Engine::most_early_acks);
+    EXPECT_EQ(world.at(1).drops, Engine::most_early_acks);
+}
 
 // Whoever has received may leave the communicator, and an acknowledgement from below may still be on its way to it.
 TEST(McastEngineGroups, AcknowledgementsNeedNoGroup)

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "support/private_devshm.h"
 #include "support/processes.h"
 #include "support/random.h"
+#include "support/sanitizers.h"
 
 namespace pm::shmem {
 namespace {
@@ -29,6 +31,7 @@ struct Arrived {
     std::vector<std::byte> payload;  // of the last one
     std::size_t total = 0;
     bool beyond = false;  // more pieces than the message has bytes
+    unsigned pieces = 0, dropped = 0;
 };
 Arrived arrived;
 
@@ -44,6 +47,7 @@ void *on_arrived(const Envelope &, void *piece, std::size_t size, std::size_t to
 
 void on_more(int, void *, void *piece, std::size_t size)
 {
+    ++arrived.pieces;
     auto bytes = static_cast<std::byte *>(piece);
     arrived.payload.insert(arrived.payload.end(), bytes, bytes + size);
     arrived.beyond |= arrived.payload.size() > arrived.total;
@@ -52,7 +56,9 @@ void on_more(int, void *, void *piece, std::size_t size)
 
 std::unique_ptr<Shmem> make_device(Backing backing = Backing::automatic)
 {
-    auto device = Shmem::create({backing}, {on_arrived, on_more});
+    Sink sink{on_arrived, on_more};
+    sink.dropped = [] { ++arrived.dropped; };
+    auto device = Shmem::create({backing}, sink);
     EXPECT_TRUE(device.ok()) << device.error().text;
     return device.ok() ? std::move(device.value()) : nullptr;
 }
@@ -383,6 +389,98 @@ TEST_F(ShmemDevice, NonsenseInARingStaysHarmless)
     }
 }
 
+// Cookies are asked for again and again here that whoever gets them has forgotten at the end of a message.
+TEST_F(ShmemDevice, WhatComesOutOfTurnIsDroppedAndCounted)
+{
+    auto receiver = make_device();
+    auto sender = make_device();
+    Shmem::Peer *peer = connect(*sender, *receiver);
+    ASSERT_EQ(send(*sender, peer, 1), Status::ok);
+    poll_all(*receiver);
+    arrived = {};
+    View view(*receiver);
+    ASSERT_FALSE(reserve(view.file.get(), view.card.region + slot_offset(0), slot_room));
+    RingMemory<std::atomic> &ring = view.ring(0);
+    std::uint32_t position = 1;
+    auto push = [&](CellKind kind, std::uint64_t total, std::uint32_t size) {
+        PartDescription part{total, 0, size};
+        std::memcpy(ring.cells[position].bytes, &part, sizeof part);
+        ring.cells[position].word.store(detail::make_word(position, kind, 0, 0));
+        ++position;
+        ring_doorbell(&view.header().ready, ready_bit(0));
+        EXPECT_EQ(receiver->poll(), 1u);
+    };
+    push(CellKind::more, 10, 10);  // of nothing
+    EXPECT_EQ(arrived.dropped, 1u);
+    push(CellKind::first, 20, 10);
+    push(CellKind::small, 0, 0);  // in the middle
+    push(CellKind::first, 20, 10);
+    EXPECT_EQ(arrived.dropped, 3u);
+    push(CellKind::more, 20, 100);
+    EXPECT_EQ(arrived.messages, 1u);
+    push(CellKind::more, 20, 10);  // behind the end
+    push(CellKind::more, 20, 0);
+    push(static_cast<CellKind>(0), 0, 0);
+    push(static_cast<CellKind>(4), 20, 10);
+    EXPECT_EQ(arrived.dropped, 7u);
+    EXPECT_EQ(arrived.pieces, 1u);
+    EXPECT_EQ(arrived.messages, 1u);
+    push(CellKind::small, 0, 0);
+    EXPECT_EQ(arrived.messages, 2u);
+    sender->disconnect(peer);
+}
+
+TEST_F(ShmemDevice, NobodyTakesMemoryAwayFromUnderTheOthers)
+{
+    auto device = make_device(Backing::memfd);
+    View view(*device);
+    EXPECT_EQ(ftruncate(view.file.get(), 0), -1);
+    EXPECT_EQ(errno, EPERM);
+}
+
+// A region that its card puts beyond the end of the file, or a file that is shorter than it must be: no SIGBUS.
+TEST_F(ShmemDevice, NothingIsMappedThatTheFileDoesNotHave)
+{
+    File file = std::move(create_nameless_file(Backing::automatic, 128 * 1024).value());
+    EXPECT_TRUE(Mapping::create(file.get(), 64 * 1024, 64 * 1024).ok());
+    for (std::size_t offset : {std::size_t{68} * 1024, std::size_t{1} << 40, SIZE_MAX - 4095}) {
+        auto mapping = Mapping::create(file.get(), offset, 64 * 1024);
+        ASSERT_FALSE(mapping.ok());
+        EXPECT_NE(mapping.error().text.find("there are not so many"), std::string::npos) << mapping.error().text;
+    }
+    SegmentHeader header{};
+    header.heap_address = 4096;
+    header.heap_open.store(1);
+    HeapView heap;
+    EXPECT_EQ(heap.find(&header, file.get(), 64 * 1024, 4096, 100), nullptr);
+}
+
+#if !defined(PM_TEST_ASAN) && !defined(PM_TEST_TSAN)  // a sanitizer needs the address space
+TEST_F(ShmemDevice, ASenderThatCannotBeHeardIsAFailureUntilItCan)
+{
+    test::in_a_process(60, [&] {
+        auto receiver = make_device();
+        auto sender = make_device();
+        Shmem::Peer *peer = connect(*sender, *receiver);
+        ASSERT_EQ(send(*sender, peer, 1), Status::ok);
+        rlimit before{};
+        ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+        rlimit none{1 << 20, before.rlim_max};  // less than is in use
+        ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+        receiver->poll();
+        ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+        ASSERT_NE(receiver->failure(), nullptr);
+        EXPECT_NE(receiver->failure()->text.find("cannot be received: mapping"), std::string::npos) << receiver->failure()->text;
+        receiver->look_after_peers(std::chrono::seconds(1));
+        EXPECT_NE(receiver->failure(), nullptr);
+        poll_all(*receiver);
+        EXPECT_EQ(receiver->failure(), nullptr);
+        EXPECT_EQ(arrived.messages, 1u);
+        sender->disconnect(peer);
+    });
+}
+#endif
+
 TEST_F(ShmemDevice, ASenderThatAlwaysHasSomethingDoesNotKeepTheOthersWaiting)
 {
     auto receiver = make_device();
@@ -448,6 +546,22 @@ TEST_F(ShmemDevice, KnowsThatAPeerCanReadUsOnceThePeerHasTried)
     copy = 0;
     EXPECT_EQ(sender->pull(peer, reinterpret_cast<std::uint64_t>(&word), &piece, 1), works);
     EXPECT_EQ(copy, works ? 42u : 0u);
+    sender->disconnect(peer);
+}
+
+// Where nothing is to be pulled, nobody is allowed to look at our memory, and peers are told that they cannot.
+TEST_F(ShmemDevice, WhoIsNotToBePulledFromSaysSo)
+{
+    auto receiver = make_device();
+    Settings settings;
+    settings.may_be_pulled = false;
+    auto made = Shmem::create(settings, {on_arrived, on_more});
+    ASSERT_TRUE(made.ok());
+    auto sender = std::move(made.value());
+    Shmem::Peer *peer = connect(*sender, *receiver);
+    ASSERT_EQ(send(*sender, peer, 1), Status::ok);
+    poll_all(*receiver);
+    EXPECT_FALSE(sender->peer_can_pull(peer));
     sender->disconnect(peer);
 }
 

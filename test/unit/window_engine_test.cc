@@ -72,7 +72,7 @@ class Job {
         Node &to = node(way.second);
         std::size_t total = message.data.size();
         std::size_t first = total > 8 && random_() % 2 == 0 ? random_() % total : total;
-        if (void *cookie = to.engine.arrived(&message.header, message.data.data(), first, total)) {
+        if (void *cookie = arrive(way.first, to, &message.header, message.data.data(), first, total)) {
             if (random_() % 2 == 0) {
                 to.engine.more(cookie, message.data.data() + first, total - first);
             } else {
@@ -84,6 +84,10 @@ class Job {
             node(way.first).engine.taken(message.cookie);
         return true;
     }
+    void *arrive(int from, int to, WindowMessage message, const void *data, std::size_t first, std::size_t total)
+    {
+        return arrive(from, node(to), &message, data, first, total);
+    }
     void deliver_all()
     {
         while (deliver_one()) {
@@ -93,6 +97,7 @@ class Job {
     std::size_t waiting(int from, int to) { return network_[{from, to}].size(); }
 
     std::set<int> rung, nudged;
+    std::size_t dropped = 0;
     std::string failure;
     bool broken = false;
 
@@ -137,6 +142,7 @@ class Job {
         }
         void free_board(WindowBoard *) override {}
         WindowBoard *view(pm_peer *, std::uint64_t address) override { return reinterpret_cast<WindowBoard *>(address); }
+        void dropped(const pm_peer *) override { job.dropped++; }
         void failed(const std::string &text) override { job.failure = text.empty() ? "send" : text; }
 
         Job &job;
@@ -147,6 +153,10 @@ class Job {
         pm_window *window = nullptr;
     };
     Node &node(int rank) { return *nodes_[static_cast<std::size_t>(rank)]; }
+    void *arrive(int from, Node &to, WindowMessage *message, const void *data, std::size_t first, std::size_t total)
+    {
+        return to.engine.arrived({peer_of(this, from), message, sizeof *message, 0}, data, first, total);
+    }
 
     bool direct_;
     std::mt19937 random_;
@@ -391,6 +401,105 @@ TEST(WindowEngine, WhatIsOutsideIsNotWritten)
     job.put(0, 1, Job::bytes - 50, data.data(), data.size(), {PM_AFTER_NOTHING, 0, 0, 0});
     job.deliver_all();
     EXPECT_EQ(job.memory(1)[Job::bytes - 1], std::byte{0});
+}
+
+// Each is right but for one thing.
+TEST(WindowEngine, WhatCannotBeIsDroppedAndCounted)
+{
+    using Kind = WindowMessage::Kind;
+    Job job(3);
+    const std::vector<std::byte> data(64, std::byte{1});
+    auto made = [](Kind kind, auto change) {
+        WindowMessage message;
+        message.window = 77;
+        message.kind = kind;
+        change(message);
+        return message;
+    };
+    auto is_dropped = [&](const WindowMessage &message, std::size_t size) {
+        std::size_t before = job.dropped;
+        EXPECT_EQ(job.arrive(0, 1, message, data.data(), size / 2, size), nullptr);
+        return job.dropped == before + 1 && job.waiting(1, 0) == 0 && job.waiting(1, 2) == 0;
+    };
+    EXPECT_TRUE(is_dropped(made(Kind::put, [](auto &m) { m.window = 78; }), 64));
+    EXPECT_TRUE(is_dropped(made(static_cast<Kind>(8), [](auto &) {}), 0));
+    for (int from : {-1, 1, 2, 3, 1 << 30})  // not its sender, who is 0
+        EXPECT_TRUE(is_dropped(made(Kind::sync, [&](auto &m) { m.from = from; }), 0)) << from;
+    for (std::uint64_t offset : {Job::bytes - 63, Job::bytes + 1, UINT64_MAX, UINT64_MAX - 63}) {
+        EXPECT_TRUE(is_dropped(made(Kind::put, [&](auto &m) { m.offset = offset; }), 64)) << offset;
+        EXPECT_TRUE(is_dropped(made(Kind::get, [&](auto &m) { m.offset = offset, m.size = 64; }), 0)) << offset;
+        EXPECT_TRUE(is_dropped(made(Kind::copy, [&](auto &m) { m.offset = offset, m.size = 64, m.target = 2; }), 0)) << offset;
+        EXPECT_TRUE(is_dropped(made(Kind::copy, [&](auto &m) { m.target_offset = offset, m.size = 64, m.target = 2; }), 0)) << offset;
+        EXPECT_TRUE(is_dropped(made(Kind::put, [&](auto &m) { m.after = PM_AFTER_FLAG, m.flag = offset; }), 0)) << offset;
+    }
+    EXPECT_TRUE(is_dropped(made(Kind::get, [](auto &m) { m.size = Job::bytes + 1; }), 0));
+    for (int value : {-1, PM_NOTIFICATIONS, 1 << 30})
+        EXPECT_TRUE(is_dropped(made(Kind::put, [&](auto &m) { m.after = PM_AFTER_NOTIFY, m.value = value; }), 0)) << value;
+    for (int value : {-1, PM_COUNTERS})
+        EXPECT_TRUE(is_dropped(made(Kind::copy, [&](auto &m) { m.after = PM_AFTER_COUNT, m.value = value, m.target = 2; }), 0)) << value;
+    EXPECT_TRUE(is_dropped(made(Kind::put, [](auto &m) { m.after = 4; }), 0));
+    for (int value : {-2, PM_NOTIFICATIONS})
+        EXPECT_TRUE(is_dropped(made(Kind::get, [&](auto &m) { m.value = value; }), 0)) << value;
+    for (int target : {-1, 3})
+        EXPECT_TRUE(is_dropped(made(Kind::copy, [&](auto &m) { m.target = target; }), 0)) << target;
+    EXPECT_TRUE(is_dropped(made(Kind::synced, [](auto &m) { m.place = 1; }), 0));
+    EXPECT_TRUE(is_dropped(made(Kind::reply, [&](auto &m) { m.place = reinterpret_cast<std::uint64_t>(job.memory(1)); }), 64));
+    EXPECT_TRUE(is_dropped(made(Kind::keyed, [](auto &m) { m.place = 1; }), 64));
+    for (std::size_t i = 0; i < Job::bytes; ++i)
+        ASSERT_EQ(job.memory(1)[i], std::byte{0});
+    job.deliver_all();
+    EXPECT_EQ(job.failure, "");
+}
+
+TEST(WindowEngine, AnAnswerIsTakenOnceAndFromWhomItWasAsked)
+{
+    Job job(3);
+    std::vector<std::byte> wanted(8);
+    const std::vector<std::byte> data(16, std::byte{1});
+    job.engine(0).get(job.window(0), 1, 0, wanted.data(), wanted.size(), -1);
+    volatile int there = 7;
+    job.engine(0).accept(job.window(0), 1, 5, 100, 8, &there);
+    auto answer = [&](int from, WindowMessage::Kind kind, std::uint64_t number, std::size_t size) {
+        WindowMessage message;
+        message.window = 77;
+        message.kind = kind;
+        message.from = from;
+        message.place = number;
+        message.offset = 1000;  // not asked for
+        std::size_t before = job.dropped;
+        job.arrive(from, 0, message, data.data(), size, size);
+        return job.dropped == before;
+    };
+    using Kind = WindowMessage::Kind;
+    EXPECT_FALSE(answer(2, Kind::reply, 1, 8));
+    EXPECT_FALSE(answer(1, Kind::reply, 1, 16));
+    EXPECT_FALSE(answer(1, Kind::reply, 2, 8));
+    EXPECT_TRUE(answer(1, Kind::reply, 1, 8));
+    EXPECT_FALSE(answer(1, Kind::reply, 1, 8));
+    EXPECT_FALSE(answer(2, Kind::keyed, 2, 8));
+    EXPECT_FALSE(answer(1, Kind::keyed, 2, 9));
+    EXPECT_EQ(there, 0);
+    EXPECT_TRUE(answer(1, Kind::keyed, 2, 8));
+    EXPECT_EQ(there, 1);
+    EXPECT_FALSE(answer(1, Kind::keyed, 2, 8));
+    EXPECT_EQ(job.memory(0)[100], std::byte{1});
+    EXPECT_EQ(job.memory(0)[1000], std::byte{0});
+}
+
+TEST(WindowEngine, TheRestOfAMessageForAWindowThatIsGoneGoesNowhere)
+{
+    Job job(2);
+    const std::vector<std::byte> data(64, std::byte{1});
+    WindowMessage message;
+    message.window = 77;
+    message.after = PM_AFTER_NOTIFY;
+    void *cookie = job.arrive(0, 1, message, data.data(), 32, 64);
+    ASSERT_NE(cookie, nullptr);
+    job.engine(1).close(job.window(1));
+    EXPECT_EQ(job.engine(1).place(cookie), nullptr);
+    job.engine(1).more(cookie, data.data(), 32);
+    EXPECT_EQ(job.memory(1)[31], std::byte{1});
+    EXPECT_EQ(job.memory(1)[32], std::byte{0});
 }
 
 TEST(WindowEngine, AFailedSendIsAFailure)

@@ -37,7 +37,6 @@ MPL_STATIC_INLINE_PREFIX pm_peer *MPIDI_COMPOSITE_peer(MPIR_Comm * comm, int ran
 int MPIDI_COMPOSITE_lost(void);
 void MPIDI_COMPOSITE_pack(void *request, size_t offset, void *destination, size_t size);
 int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq);
-int MPIDI_COMPOSITE_pulled(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req);
 /* composite_spawn.c */
 void MPIDI_COMPOSITE_dynamic_init(void);
 void MPIDI_COMPOSITE_dynamic_finalize(void);

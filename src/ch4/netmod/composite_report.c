@@ -1,6 +1,7 @@
 /* What the user is told: the table of routes, and what each device carried. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
+#include "composite_decode.h"
 #include "composite_handlers.h"
 #include "composite_report.h"
 #include "coll/progress.h"
@@ -8,19 +9,10 @@
 
 #define PIECE_SIZE 900
 
-typedef struct {
-    int rank;
-    int whole;                  /* bytes that this rank will have sent */
-    int size;                   /* of this piece */
-} piece_header_t;
+typedef MPIDI_COMPOSITE_piece_t piece_header_t;
 
 /* What ranks have told so far; on rank 0, when there is something to tell. */
-typedef struct {
-    char *bytes;
-    int received;
-    int whole;
-} description_t;
-static description_t *descriptions;
+static MPIDI_COMPOSITE_description_t *descriptions;
 
 static bool has_ending(const char *name, const char *ending)
 {
@@ -73,29 +65,23 @@ int MPIDI_COMPOSITE_print_plan(const void *const *cards, const size_t * sizes)
     return mpi_errno;
 }
 
-static int report_arrived(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req)
+static bool report_arrived(const pm_envelope * envelope)
 {
     piece_header_t header;
-    description_t *description;
 
-    memcpy(&header, am_hdr, sizeof header);
+    if (MPIR_Process.rank != 0 ||
+        !MPIDI_COMPOSITE_read_piece(envelope->header, envelope->header_size, MPIR_Process.size, &header) ||
+        MPIDI_COMPOSITE_AV(&MPIDIU_get_av(0, header.rank)).peer != envelope->source)
+        return false;
     if (descriptions == NULL)   /* a rank may be done before we are */
         descriptions = MPL_calloc(MPIR_Process.size, sizeof *descriptions, MPL_MEM_OTHER);
-    MPIR_Assert(descriptions && header.rank < MPIR_Process.size);
-    description = &descriptions[header.rank];
-    if (description->bytes == NULL) {
-        description->bytes = MPL_malloc(header.whole, MPL_MEM_OTHER);
-        description->whole = header.whole;
-    }
-    MPIR_Assert(description->bytes && description->received + header.size <= description->whole);
-    memcpy(description->bytes + description->received, (char *) am_hdr + sizeof header, header.size);
-    description->received += header.size;
-    return MPI_SUCCESS;
+    return descriptions &&
+        MPIDI_COMPOSITE_add_piece(&descriptions[header.rank], &header, (char *) envelope->header + sizeof header);
 }
 
 void MPIDI_COMPOSITE_routes_init(void)
 {
-    MPIDI_COMPOSITE_global.handler_report = MPIDI_COMPOSITE_register("report", report_arrived, sizeof(piece_header_t), false);
+    MPIDI_COMPOSITE_global.handler_report = MPIDI_COMPOSITE_handle("report", report_arrived, sizeof(piece_header_t), false);
 }
 
 int MPIDI_COMPOSITE_send_routes(void)
@@ -178,7 +164,7 @@ static int write_routes(void)
         sizes[rank] = descriptions[rank].whole;
         memcpy(next, descriptions[rank].bytes, sizes[rank]);
         next += sizes[rank];
-        MPL_free(descriptions[rank].bytes);
+        free(descriptions[rank].bytes);
     }
     MPL_free(descriptions);
     descriptions = NULL;

@@ -6,10 +6,14 @@
 
 #include "composite_impl.h"
 
-/* What follows the generic header in the announcement. */
+/* What follows the generic header in the announcement: where the bytes are, and the number that the receiver says when it has them. */
+typedef struct {
+    uint64_t address;
+    uint64_t number;
+} MPIDI_COMPOSITE_announced_t;
 typedef struct {
     MPIDIG_hdr_t generic;
-    uint64_t address;
+    MPIDI_COMPOSITE_announced_t announced;
 } MPIDI_COMPOSITE_pull_header_t;
 
 /* composite_upcalls.c */
@@ -56,7 +60,7 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_COMPOSITE_send(const void *buf, MPI_Aint coun
         break;
     case PM_DEPARTS_BY_PULL:
         *taken = true;
-        header.address = (uint64_t) (uintptr_t) data;
+        header.announced.address = (uint64_t) (uintptr_t) data;
         mpi_errno = MPIDI_COMPOSITE_announce(buf, count, datatype, rank, comm, &header, request);
         break;
     case PM_DEPARTS_LATER:

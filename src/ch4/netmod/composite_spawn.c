@@ -2,16 +2,14 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_am.h"
+#include "composite_decode.h"
 #include "composite_handlers.h"
 #include "netmod/core/setup.h"
 #include <errno.h>
 #include <poll.h>
 #include <unistd.h>
 
-typedef struct {
-    int tag;
-    int size;
-} greeting_header_t;
+typedef MPIDI_COMPOSITE_greeting_t greeting_header_t;
 
 typedef struct greeting {
     struct greeting *next;
@@ -19,29 +17,35 @@ typedef struct greeting {
     char bytes[];
 } greeting_t;
 
-/* Greetings that arrived and were not asked for yet, oldest first. */
+/* Greetings that arrived and were not asked for yet, oldest first. Strangers send them, so there are not more than a limit. */
 static greeting_t *greetings;
+#define MOST_GREETINGS 4096
 
-static int greeting_arrived(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req)
+static bool greeting_arrived(const pm_envelope * envelope)
 {
-    greeting_header_t *header = am_hdr;
+    greeting_header_t header;
     greeting_t **last = &greetings;
-    greeting_t *greeting = MPL_malloc(sizeof *greeting + header->size, MPL_MEM_OTHER);
+    greeting_t *greeting;
+    int count = 0;
 
-    MPIR_Assert(greeting);
+    for (; *last; last = &(*last)->next)
+        count++;
+    if (count >= MOST_GREETINGS || !MPIDI_COMPOSITE_read_greeting(envelope->header, envelope->header_size, &header))
+        return false;
+    greeting = MPL_malloc(sizeof *greeting + header.size, MPL_MEM_OTHER);
+    if (greeting == NULL)
+        return false;
     greeting->next = NULL;
-    greeting->header = *header;
-    memcpy(greeting->bytes, header + 1, header->size);
-    while (*last)
-        last = &(*last)->next;
+    greeting->header = header;
+    memcpy(greeting->bytes, (char *) envelope->header + sizeof header, header.size);
     *last = greeting;
-    return MPI_SUCCESS;
+    return true;
 }
 
 /* The first one of a process comes from a stranger. */
 void MPIDI_COMPOSITE_dynamic_init(void)
 {
-    MPIDI_COMPOSITE_global.handler_dynamic = MPIDI_COMPOSITE_register("greeting", greeting_arrived, sizeof(greeting_header_t), true);
+    MPIDI_COMPOSITE_global.handler_dynamic = MPIDI_COMPOSITE_handle("greeting", greeting_arrived, sizeof(greeting_header_t), true);
 }
 
 void MPIDI_COMPOSITE_dynamic_finalize(void)

@@ -114,10 +114,97 @@ static void more(void *request, void *piece, size_t piece_size)
         end_of_gathered(rreq);
 }
 
+/* Messages that were announced and that nobody has pulled yet, by number: the place in the table, and how often that was used. */
+static struct {
+    MPIR_Request *request;      /* NULL: free */
+    uint32_t uses;
+    uint32_t next;              /* of the free ones; announced_room: none */
+} *announced;
+static uint32_t announced_room, announced_free;
+
+static bool note_announced(MPIR_Request * sreq, uint64_t * number)
+{
+    uint32_t place;
+
+    if (announced_free == announced_room) {
+        uint32_t room = announced_room ? 2 * announced_room : 16;
+        void *larger = MPL_realloc(announced, room * sizeof *announced, MPL_MEM_BUFFER);
+        if (larger == NULL)
+            return false;
+        announced = larger;
+        memset(announced + announced_room, 0, (room - announced_room) * sizeof *announced);
+        for (place = announced_room; place < room; place++)
+            announced[place].next = place + 1;
+        announced_room = room;
+    }
+    place = announced_free;
+    announced_free = announced[place].next;
+    announced[place].request = sreq;
+    *number = (uint64_t) ++announced[place].uses << 32 | place;
+    return true;
+}
+
+static void forget_announced(uint32_t place)
+{
+    announced[place].request = NULL;
+    announced[place].next = announced_free;
+    announced_free = place;
+}
+
+/* NULL: there is none with this number, or not any more. */
+static MPIR_Request *take_announced(uint64_t number)
+{
+    uint32_t place = (uint32_t) number;
+    MPIR_Request *sreq;
+
+    if (place >= announced_room || announced[place].uses != (uint32_t) (number >> 32) || announced[place].request == NULL)
+        return NULL;
+    sreq = announced[place].request;
+    forget_announced(place);
+    return sreq;
+}
+
+/* The receiver asks for the bytes instead: it will not say that it has pulled them. */
+static void will_not_be_pulled(const MPIR_Request * sreq)
+{
+    for (uint32_t place = 0; place < announced_room; place++)
+        if (announced[place].request == sreq)
+            forget_announced(place);
+}
+
+/* An announcement holds the address of the sender's memory, or at the receiver that of an offer; no address of a program has this
+ * bit. */
+#define IS_OFFER ((uint64_t) 1 << 63)
+
+/* Whether MPICH can make something of a message to be matched. It asserts that or believes it: an unexpected message must fit its buffer,
+ * a rendezvous be one that there is, and ours announce no offer. */
+static bool is_in_order(const pm_envelope * envelope, size_t total)
+{
+    const MPIDIG_hdr_t *header = envelope->header;
+    size_t behind = envelope->header_size - sizeof *header;
+    int rendezvous;
+
+    if (likely(!(header->flags & MPIDIG_AM_SEND_FLAGS_RTS)))
+        return header->data_sz == (MPI_Aint) total && total <= (size_t) MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE;
+    rendezvous = MPIDIG_AM_SEND_GET_RNDV_ID(header->flags);
+    if (total != 0 || header->data_sz < 0 || header->rndv_hdr_sz != (MPI_Aint) behind)
+        return false;
+    if (rendezvous == MPIDI_COMPOSITE_RNDV_PULL)
+        return behind == sizeof(MPIDI_COMPOSITE_announced_t) &&
+            !(((const MPIDI_COMPOSITE_pull_header_t *) header)->announced.address & IS_OFFER);
+    return rendezvous == MPIDIG_RNDV_GENERIC && behind == 0;
+}
+
 static void *arrived(const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
 {
     MPIR_Request *rreq = NULL;
 
+    if (envelope->tag == MPIDIG_SEND && unlikely(!is_in_order(envelope, total))) {
+        pm_count_dropped(envelope->source);
+        return NULL;
+    }
+    if (unlikely(envelope->tag == MPIDIG_SEND_CTS))
+        will_not_be_pulled(((MPIDIG_send_cts_msg_t *) envelope->header)->sreq_ptr);
     if (likely(piece_size == total)) {
         MPIDIG_global.target_msg_cbs[envelope->tag] (envelope->header, piece, total, 0, NULL);
         return NULL;
@@ -194,10 +281,6 @@ static void sent(void *request)
     MPIDIG_global.origin_cbs[MPIDI_COMPOSITE_AM_REQUEST(sreq).handler_id] (sreq);
 }
 
-/* An announcement holds the address of the sender's memory, or at the receiver that of an offer; no address of a program has this
- * bit. */
-#define IS_OFFER ((uint64_t) 1 << 63)
-
 /* Sends the message, which stays here until the receiver takes it. */
 static int offer(MPIR_Request * sreq, const MPIDI_COMPOSITE_pull_header_t * header, const void *data)
 {
@@ -215,9 +298,10 @@ static int offered(const pm_envelope * envelope, void *offer)
 {
     MPIDI_COMPOSITE_pull_header_t *header = envelope->header;
 
-    if (envelope->header_size < sizeof *header)
+    if (!(header->generic.flags & MPIDIG_AM_SEND_FLAGS_RTS) || !is_in_order(envelope, 0) ||
+        envelope->header_size != sizeof *header)
         return 0;
-    header->address = (uint64_t) (uintptr_t) offer | IS_OFFER;
+    header->announced.address = (uint64_t) (uintptr_t) offer | IS_OFFER;
     MPIDIG_global.target_msg_cbs[envelope->tag] (header, NULL, 0, 0, NULL);
     return 1;
 }
@@ -273,11 +357,13 @@ int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datat
     MPIR_Datatype_add_ref_if_not_builtin(datatype);
 
     header->generic.sreq_ptr = sreq;
-    header->generic.rndv_hdr_sz = sizeof header->address;
+    header->generic.rndv_hdr_sz = sizeof header->announced;
+    header->announced.number = 0;
     MPIDIG_AM_SEND_SET_RNDV(header->generic.flags, MPIDI_COMPOSITE_RNDV_PULL);
     if (pm_can_offer(MPIDI_COMPOSITE_peer(comm, rank))) {
-        mpi_errno = offer(sreq, header, (const void *) (uintptr_t) header->address);
+        mpi_errno = offer(sreq, header, (const void *) (uintptr_t) header->announced.address);
     } else {
+        MPIR_ERR_CHKANDJUMP(!note_announced(sreq, &header->announced.number), mpi_errno, MPI_ERR_OTHER, "**nomem");
         mpi_errno = MPIDI_NM_am_send_hdr(rank, comm, MPIDIG_SEND, header, sizeof *header, 0, 0);
         pm_count_announced(MPIDI_COMPOSITE_peer(comm, rank), header->generic.data_sz);
     }
@@ -295,11 +381,11 @@ int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq)
     MPI_Aint true_lb;
     size_t room;
     MPIR_Datatype *type ATTRIBUTE((unused));
-    uint64_t address = *(uint64_t *) MPIDIG_REQUEST(rreq, rndv_hdr);
+    MPIDI_COMPOSITE_announced_t there = *(MPIDI_COMPOSITE_announced_t *) MPIDIG_REQUEST(rreq, rndv_hdr);
+    uint64_t address = there.address;
     MPIDIG_rreq_async_t *incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
     size_t size = incoming->in_data_sz;
     int source = MPIDIG_REQUEST(rreq, u.recv.source);
-    MPIR_Request *sreq = MPIDIG_REQUEST(rreq, req->rreq.peer_req_ptr);
     MPIR_Comm *comm = rreq->comm;
     struct iovec piece;
 
@@ -324,9 +410,7 @@ int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq)
     if (pulled != PM_OK)
         return MPIDIG_do_cts(rreq);
 
-    MPIDIG_ssend_ack_msg_t done;
-    done.sreq_ptr = sreq;
-    mpi_errno = MPIDI_NM_am_send_hdr_reply(comm, source, MPIDI_COMPOSITE_global.handler_pulled, &done, sizeof done, 0, 0);
+    mpi_errno = MPIDI_NM_am_send_hdr_reply(comm, source, MPIDI_COMPOSITE_global.handler_pulled, &there.number, sizeof there.number, 0, 0);
     MPIR_ERR_CHECK(mpi_errno);
     MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
 
@@ -337,13 +421,18 @@ int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq)
 }
 
 /* The receiver has our bytes. */
-int MPIDI_COMPOSITE_pulled(void *am_hdr, void *data, MPI_Aint data_sz, uint32_t attr, MPIR_Request ** req)
+static bool pulled(const pm_envelope * envelope)
 {
-    MPIR_Request *sreq = ((MPIDIG_ssend_ack_msg_t *) am_hdr)->sreq_ptr;
+    uint64_t number;
+    MPIR_Request *sreq;
 
+    memcpy(&number, envelope->header, sizeof number);
+    sreq = take_announced(number);
+    if (sreq == NULL)
+        return false;
     MPIR_Datatype_release_if_not_builtin(MPIDIG_REQUEST(sreq, datatype));
     MPID_Request_complete(sreq);
-    return MPI_SUCCESS;
+    return true;
 }
 
 /* ---- which messages enter MPICH ---- */
@@ -371,6 +460,31 @@ int MPIDI_COMPOSITE_register(const char *name, MPIDIG_am_target_msg_cb msg_cb, s
 
     MPIR_Assert(tag >= 0);
     register_tag(tag, name, smallest_header, for_strangers);
+    return tag;
+}
+
+static MPIDI_COMPOSITE_arrived_t own_arrived[MPIDI_AM_HANDLERS_MAX];    /* by tag */
+
+static void *all_header_arrived(const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
+{
+    if (total != 0 || !own_arrived[envelope->tag] (envelope))
+        pm_count_dropped(envelope->source);
+    return NULL;
+}
+
+int MPIDI_COMPOSITE_handle(const char *name, MPIDI_COMPOSITE_arrived_t arrived, size_t smallest_header, bool for_strangers)
+{
+    int tag = MPIDIG_am_reg_cb_dynamic(NULL, NULL);     /* so that MPICH gives the number to nobody else */
+    const pm_handler handler = {
+        .name = name,
+        .smallest_header = (uint32_t) smallest_header,
+        .for_strangers = for_strangers,
+        .arrived = all_header_arrived,
+    };
+
+    MPIR_Assert(tag >= 0);
+    own_arrived[tag] = arrived;
+    pm_handle(tag, &handler);
     return tag;
 }
 
@@ -425,6 +539,5 @@ void MPIDI_COMPOSITE_register_own(void)
 
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         register_tag(own[i].tag, own[i].name, own[i].smallest_header, own[i].for_strangers);
-    MPIDI_COMPOSITE_global.handler_pulled =
-        MPIDI_COMPOSITE_register("pulled", MPIDI_COMPOSITE_pulled, sizeof(MPIDIG_ssend_ack_msg_t), false);
+    MPIDI_COMPOSITE_global.handler_pulled = MPIDI_COMPOSITE_handle("pulled", pulled, sizeof(uint64_t), false);
 }

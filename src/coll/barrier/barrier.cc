@@ -31,6 +31,7 @@ class CoreTransport : public pm::coll::BarrierTransport {
     BarrierBoard *make_board() override { return boards_.make(); }
     void free_board(BarrierBoard *board) override { boards_.free(board); }
     BarrierBoard *view(pm_peer *peer, std::uint64_t address) override { return boards_.view(peer, address); }
+    void dropped(const pm_peer *peer) override { pm_count_dropped(peer); }
 
   private:
     pm::coll::Boards<BarrierBoard> boards_;
@@ -46,7 +47,7 @@ const pm_handler handler{
     .arrived = [](const pm_envelope *envelope, void *, std::size_t, std::size_t) -> void * {
         BarrierMessage message;
         std::memcpy(&message, envelope->header, sizeof message);
-        engine->on_message(message);
+        engine->on_message(envelope->source, message);
         return nullptr;
     },
     .more = nullptr,

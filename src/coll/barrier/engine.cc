@@ -23,7 +23,24 @@ BarrierEngine::Group &BarrierEngine::group_of(std::uint32_t id)
 
 void BarrierEngine::open(const pm_group_setup &setup)
 {
-    group_of(setup.id).setup = setup;
+    Group &group = group_of(setup.id);
+    group.setup = setup;
+    group.is_open = true;
+    for (const Early &each : std::exchange(group.early, {}))
+        if (!take(&group, each.source, each.message))
+            transport_.dropped(nullptr);  // its sender may be gone by now
+}
+
+// All that matters of a sender's messages is the last one.
+void BarrierEngine::keep_early(Group *group, pm_peer *source, const BarrierMessage &message)
+{
+    auto found = std::ranges::find_if(group->early, [&](const Early &each) {
+        return each.source == source && each.message.kind == message.kind && each.message.round == message.round;
+    });
+    if (found == group->early.end())
+        group->early.push_back({source, message});
+    else
+        found->message = message;
 }
 
 void BarrierEngine::close(std::uint32_t id)
@@ -293,26 +310,64 @@ void BarrierEngine::note_heard(Group *group)
         group->board->heard.store(group->base + group->least_heard(), std::memory_order_relaxed);
 }
 
-void BarrierEngine::on_message(const BarrierMessage &message)
+bool BarrierEngine::Group::is_led_by(int rank) const
 {
-    Group &group = group_of(message.group);
+    if (placed || setup.host == nullptr)
+        return placed && rank == leader;
+    int first = 0;
+    while (setup.host(setup.context, first) != setup.host(setup.context, setup.rank))
+        ++first;
+    return rank == first;
+}
+
+bool BarrierEngine::is_in_order(const Group &group, const pm_peer *source, const BarrierMessage &message)
+{
+    if (message.from < 0 || message.from >= group.setup.size || group.peer(message.from) != source)
+        return false;
     switch (message.kind) {
         case BarrierMessage::Kind::board:
-            group.board_known = true;
-            group.board_at = message.number;
-            group.base = message.base;
+            return !group.board_known && group.is_led_by(message.from);
+        case BarrierMessage::Kind::arrived:
+            return true;
+        case BarrierMessage::Kind::round:
+            return message.round < most_rounds;
+        case BarrierMessage::Kind::done:
+            return group.placed && message.from == group.leader;  // before we have begun nothing is
+    }
+    return false;
+}
+
+void BarrierEngine::on_message(pm_peer *source, const BarrierMessage &message)
+{
+    Group &group = group_of(message.group);
+    if (!group.is_open && message.kind <= BarrierMessage::Kind::done && message.round < most_rounds)
+        keep_early(&group, source, message);
+    else if (!group.is_open || !take(&group, source, message))
+        transport_.dropped(source);
+}
+
+bool BarrierEngine::take(Group *group, pm_peer *source, const BarrierMessage &message)
+{
+    if (!is_in_order(*group, source, message))
+        return false;
+    switch (message.kind) {
+        case BarrierMessage::Kind::board:
+            group->board_known = true;
+            group->board_at = message.number;
+            group->base = message.base;
             break;
         case BarrierMessage::Kind::arrived:
-            group.mates_arrived[message.from] = message.number;
+            group->mates_arrived[message.from] = message.number;
             break;
         case BarrierMessage::Kind::round:
-            group.heard[message.round] = std::max(group.heard[message.round], message.number);
-            note_heard(&group);
+            group->heard[message.round] = std::max(group->heard[message.round], message.number);
+            note_heard(group);
             break;
         case BarrierMessage::Kind::done:
-            group.done = message.number;
+            group->done = message.number;
             break;
     }
+    return true;
 }
 
 void BarrierEngine::attend()

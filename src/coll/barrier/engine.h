@@ -64,6 +64,7 @@ class BarrierTransport {
     virtual BarrierBoard *make_board() = 0;           // nobody is counted there; nullptr when there is no memory
     virtual void free_board(BarrierBoard *board) = 0;
     virtual BarrierBoard *view(pm_peer *peer, std::uint64_t address) = 0;
+    virtual void dropped(const pm_peer *peer) = 0;  // it sent what makes no sense
     // Nothing can go on from now on. Without a text it is what send() failed with.
     virtual void failed(const std::string &text) = 0;
 };
@@ -81,7 +82,8 @@ class BarrierEngine {
 
     void start(std::uint32_t id, volatile int *flag, void *cookie);
     bool is_in_flight(std::uint32_t id, const volatile int *flag) const;
-    void on_message(const BarrierMessage &message);
+    // Nothing in it is believed: what is not in order is dropped.
+    void on_message(pm_peer *source, const BarrierMessage &message);
     // Completes what can be completed. Whether something has happened: a barrier has ended, or somebody on our host has come.
     bool poll();
     void attend();
@@ -89,12 +91,21 @@ class BarrierEngine {
     std::size_t in_flight() const { return in_flight_; }
 
   private:
+    static constexpr std::size_t most_rounds = 32;
+    static_assert(PM_STAR_HOSTS <= most_rounds);
     struct Started {
         volatile int *flag;
         void *cookie;
     };
+    // Of a group that is not open yet.
+    struct Early {
+        pm_peer *source;
+        BarrierMessage message;
+    };
     struct Group {
         pm_group_setup setup{};
+        bool is_open = false;
+        std::vector<Early> early;    // the last of each sender, kind and round
         bool placed = false;         // the next five are known
         std::vector<int> mates;      // others of our host
         std::vector<int> leaders;    // by host
@@ -113,10 +124,11 @@ class BarrierEngine {
         std::uint16_t seen = 0;       // on the board, of the first one we wait for
 
         std::uint64_t led = 0, finished = 0;
-        std::array<std::uint64_t, 32> heard{}, told{};       // by round; of the hub by place
+        std::array<std::uint64_t, most_rounds> heard{}, told{};  // by round; of the hub by place
         std::unordered_map<int, std::uint64_t> mates_arrived;  // without a board
 
         bool leads() const { return setup.rank == leader; }
+        bool is_led_by(int rank) const;  // before we have found our place, too
         bool spans_hosts() const { return leaders.size() > 1; }
         // Of few hosts the first one's leader is the hub: 2(n - 1) messages instead of n log2(n), and one to wake each of the others.
         bool is_star() const { return spans_hosts() && leaders.size() <= PM_STAR_HOSTS; }
@@ -142,6 +154,9 @@ class BarrierEngine {
     };
 
     Group &group_of(std::uint32_t id);
+    static void keep_early(Group *group, pm_peer *source, const BarrierMessage &message);
+    static bool is_in_order(const Group &group, const pm_peer *source, const BarrierMessage &message);
+    bool take(Group *group, pm_peer *source, const BarrierMessage &message);
     void place(Group *group);
     void announce(Group *group);
     static void note_heard(Group *group);

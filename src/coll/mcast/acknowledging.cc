@@ -18,7 +18,8 @@ constexpr std::chrono::seconds patience{2};
 // This member, or all from one of its children on, have everything.
 void Engine::acknowledge(std::uint64_t origin, std::uint32_t serial)
 {
-    auto found = duties_.try_emplace({origin, serial}).first;
+    auto [found, is_new] = duties_.try_emplace({origin, serial});
+    early_acks_ += is_new;
     Duty &duty = found->second;
     duty.missing--;
     if (duty.missing != 0 || duty.parent == nullptr)
@@ -31,16 +32,20 @@ void Engine::acknowledge(std::uint64_t origin, std::uint32_t serial)
     duties_.erase(found);
 }
 
-void Engine::on_ack(const WireHeader &header)
+bool Engine::on_ack(const WireHeader &header)
 {
     if (header.origin != origin_) {
+        if (early_acks_ >= most_early_acks && !duties_.contains({header.origin, header.serial}))
+            return false;
         acknowledge(header.origin, header.serial);
-        return;
+        return true;
     }
-    if (auto found = outgoing_.find(header.serial); found != outgoing_.end()) {
-        found->second->wants_ack = false;
-        settle(found->second.get());
-    }
+    auto found = outgoing_.find(header.serial);
+    if (found == outgoing_.end())
+        return false;
+    found->second->wants_ack = false;
+    settle(found->second.get());
+    return true;
 }
 
 void Engine::attend(Time now)

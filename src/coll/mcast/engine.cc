@@ -55,8 +55,10 @@ pm_group *Engine::open_group(const pm_group_setup &setup)
         std::deque<Parked> messages = std::move(found->second);
         parked_.erase(found);
         for (Parked &message : messages) {
+            parked_bytes_ -= message.size();
             Piece piece{message.bytes.data(), message.bytes};
-            on_message(message.header, list_at(message.header, message.list.data()), piece);
+            if (!on_message(message.header, list_at(message.header, message.list.data()), piece))
+                transport_.dropped(nullptr);
         }
     }
     return group;
@@ -65,6 +67,9 @@ pm_group *Engine::open_group(const pm_group_setup &setup)
 void Engine::close_group(pm_group *group)
 {
     stop_posting(group);
+    for (auto &[master, stream] : group->streams)
+        for (auto &[order, arrival] : stream.arrivals)
+            arrival->abandoned = true;
     groups_.erase(group->setup.id);
 }
 

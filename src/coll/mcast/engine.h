@@ -19,6 +19,7 @@
 #include "coll/mcast/mcast.h"
 #include "coll/mcast/schedule.h"
 #include "coll/mcast/wire.h"
+#include "pm/message.h"
 
 namespace pm::coll {
 
@@ -41,6 +42,7 @@ class Transport {
     virtual void watches(bool any) = 0;     // whether poll() is to be called
     // Where [address, address + size) of the peer's memory is here; nullptr when it cannot be seen.
     virtual void *view(pm_peer *peer, std::uint64_t address, std::size_t size) = 0;
+    virtual void dropped(const pm_peer *peer) = 0;  // it sent what makes no sense; nullptr: who is not known any more
     // Nothing can go on from now on. Without a text it is what send() failed with.
     virtual void failed(const std::string &text) = 0;
 };
@@ -72,7 +74,8 @@ class Engine {
     void receive(pm_group *group, void *buffer, std::size_t room, int source, int tag, std::uint64_t *members, void *cookie);
     bool probe(const pm_group *group, int source, int tag, int *found_source, int *found_tag, std::size_t *size) const;
 
-    void *arrived(const void *header, const void *piece, std::size_t piece_size, std::size_t total);
+    // Nothing in a message or a post is believed: what is not in order is dropped as a whole.
+    void *arrived(const Envelope &envelope, const void *piece, std::size_t piece_size, std::size_t total);
     void more(void *cookie, const void *piece, std::size_t piece_size);
     void *place(void *cookie);
     void placed(void *cookie);
@@ -94,6 +97,9 @@ class Engine {
     // Blocks of shared memory that somebody may still be reading.
     std::size_t lent();
 
+    static constexpr std::size_t most_parked = std::size_t{256} << 20;  // bytes for groups that are not open here
+    static constexpr std::size_t most_early_acks = 1 << 16;             // multicasts that were acknowledged before they came
+
   private:
     struct Receive;
     struct Arrival;
@@ -107,8 +113,14 @@ class Engine {
     struct Watched;
     friend struct ::pm_group;
 
-    void on_message(const WireHeader &header, const List &list, const Piece &piece);
-    void on_ack(const WireHeader &header);
+    // False: it is not in order, and nothing happened.
+    bool on_message(const WireHeader &header, const List &list, const Piece &piece);
+    bool on_ack(const WireHeader &header);
+    static bool is_in_order(const pm_group *group, const WireHeader &header, const List &list);
+    static bool claim(Arrival *arrival, const WireHeader &header);
+    bool park(const WireHeader &header, const List &list, const Piece &piece);
+    void *begin(const Envelope &envelope, const WireHeader &header, const void *list, const void *piece, std::size_t piece_size,
+                std::size_t total);
     bool view_shared(pm_group *group, const WireHeader &header, Piece *piece);
     bool pass_on_simply(pm_group *group, const WireHeader &header, const List &list, const Piece &piece);
     bool deliver_at_once(pm_group *group, const WireHeader &header, const List &list, const std::byte *data);
@@ -139,6 +151,7 @@ class Engine {
     static bool fits_in_slot(const WireHeader &header, const List &list);
     bool post(pm_group *group, WireHeader header, const List &list, const std::byte *data, std::uint32_t readers);
     void watch(pm_group *group, const WireHeader &header);
+    static bool is_post(const Watched &watched, const WireHeader &header);
     template <class Take>
     bool read_posts(Watched *watched, Take take);
     static std::uint64_t other_readers(pm_group *group, const WireHeader &header, const List &list, std::size_t i);
@@ -157,11 +170,13 @@ class Engine {
     Transport &transport_;
     std::unordered_map<std::uint32_t, std::unique_ptr<pm_group>> groups_;
     std::unordered_map<std::uint32_t, std::deque<Parked>> parked_;  // of groups that are not open here yet
+    std::size_t parked_bytes_ = 0;
     std::unordered_map<std::uint32_t, std::unique_ptr<Outgoing>> outgoing_;
     std::uint64_t origin_;
     std::uint32_t next_serial_ = 0;
     // Acknowledgements that a multicast still needs from us. Apart from its group, which may be closed before they are all here.
     std::map<std::pair<std::uint64_t, std::uint32_t>, Duty> duties_;
+    std::size_t early_acks_ = 0;  // of them that have no parent yet
     std::vector<BlockHead *> lent_;
     std::vector<std::unique_ptr<Watched>> watched_;
     std::size_t backlog_ = 0;

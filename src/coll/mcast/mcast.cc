@@ -42,6 +42,7 @@ class CoreTransport : public pm::coll::Transport {
     void nudge(pm_peer *peer) override { pm_nudge(peer); }
     void watches(bool any) override { pm_mcast_watches = any; }
     void *view(pm_peer *peer, std::uint64_t address, std::size_t size) override { return pm_shared_view(peer, address, size); }
+    void dropped(const pm_peer *peer) override { pm_count_dropped(peer); }
     void failed(const std::string &text) override { pm_give_up(text.empty() ? pm_error_text() : text.c_str()); }
 
   private:

@@ -112,7 +112,7 @@ bool Engine::post(pm_group *group, WireHeader header, const List &list, const st
 // A message says where more will be posted. Not for us when there is one on our host whom we could not wake.
 void Engine::watch(pm_group *group, const WireHeader &header)
 {
-    if (!shares_host(group))
+    if (!shares_host(group) || static_cast<std::size_t>(group->setup.size) > Outbox::most_ranks)
         return;
     auto found = std::ranges::find_if(watched_, [&](const auto &watched) {
         return watched->group == group && watched->poster == header.poster;
@@ -121,7 +121,7 @@ void Engine::watch(pm_group *group, const WireHeader &header)
         if (watched_.size() == most_watched)
             return;
         auto outbox = static_cast<Outbox *>(transport_.view(group->peer(header.poster), header.outbox, sizeof(Outbox)));
-        if (outbox == nullptr)
+        if (outbox == nullptr || reinterpret_cast<std::uintptr_t>(outbox) % alignof(Outbox) != 0)
             return;
         watched_.push_back(std::make_unique<Watched>(
             Watched{group, header.poster, outbox, header.generation, outbox->posts.load(std::memory_order_acquire)}));
@@ -132,7 +132,18 @@ void Engine::watch(pm_group *group, const WireHeader &header)
     (*found)->outbox->watchers[static_cast<std::size_t>(group->setup.rank)].store((*found)->generation, std::memory_order_release);
 }
 
-// Calls take(header, list, data) for each post for us that we have not seen.
+// A post is a piece that lies in its slot as a whole.
+bool Engine::is_post(const Watched &watched, const WireHeader &header)
+{
+    const std::size_t bytes = header.flags & WireHeader::shared ? 0 : header.length;
+    return header.kind == WireHeader::Kind::piece && header.flags & WireHeader::posted && header.group == watched.group->setup.id &&
+           header.poster == watched.poster && list_size(header) + bytes <= sizeof(Outbox::Slot::message) - sizeof header &&
+           header.size <= largest_multicast && header.offset <= header.size && header.length <= header.size - header.offset &&
+           (header.length != 0 || header.size == 0);
+}
+
+// Calls take(header, list, data) for each post for us that we have not seen. The list is copied before it is looked at: its owner may
+// still be able to write there.
 template <class Take>
 bool Engine::read_posts(Watched *watched, Take take)
 {
@@ -158,7 +169,15 @@ bool Engine::read_posts(Watched *watched, Take take)
         WireHeader header;
         std::memcpy(&header, slot.message, sizeof header);
         const std::byte *place = slot.message + sizeof header;
-        take(header, list_at(header, place), place + list_size(header));
+        alignas(std::uint64_t) std::byte copy[sizeof slot.message];
+        bool in_order = is_post(*watched, header);
+        if (in_order) {
+            std::memcpy(copy, place, list_size(header));
+            in_order = is_in_order(watched->group, header, list_at(header, copy)) &&
+                       take(header, list_at(header, copy), place + list_size(header));
+        }
+        if (!in_order)
+            transport_.dropped(watched->group->peer(watched->poster));
         something = true;
         // [M7] pairs with [M8].
         slot.unread.fetch_sub(1, std::memory_order_release);
@@ -175,7 +194,7 @@ bool Engine::poll()
             continue;
         something |= read_posts(watched, [&](const WireHeader &header, const List &list, const std::byte *data) {
             wake_others(watched->group, header, list);
-            on_message(header, list, {data});
+            return on_message(header, list, {data});
         });
     }
     return something;
@@ -223,6 +242,7 @@ void Engine::stop_posting(pm_group *group)
                 Piece dropped;
                 if (header.flags & WireHeader::shared)
                     view_shared(group, header, &dropped);
+                return true;
             });
     if (std::erase_if(watched_, [&](const auto &watched) { return watched->group == group; }) != 0)
         transport_.watches(!watched_.empty());

@@ -57,16 +57,18 @@ bool Engine::pass_on_simply(pm_group *group, const WireHeader &header, const Lis
     return true;
 }
 
-// The arrival this message belongs to: its first one makes it. `passed_on`: there is nothing to do for others.
+// The arrival this message belongs to: its first one makes it; nullptr when that was received long ago. `passed_on`: there is nothing to
+// do for others.
 std::shared_ptr<Engine::Arrival> Engine::arrival_of(pm_group *group, const WireHeader &header, const List &list, bool passed_on)
 {
     std::uint32_t order = order_of(group, header, list);
     Stream &stream = group->streams[header.master];
-    std::shared_ptr<Arrival> &place = stream.arrivals[order];
-    if (place)
-        return place;
+    if (auto found = stream.arrivals.find(order); found != stream.arrivals.end())
+        return found->second;
+    if (static_cast<std::int32_t>(order - stream.next) < 0)
+        return nullptr;
     auto arrival = std::make_shared<Arrival>();
-    place = arrival;
+    stream.arrivals[order] = arrival;
     arrival->master = header.master;
     arrival->tag = header.tag;
     arrival->order = order;
@@ -92,7 +94,9 @@ void Engine::find_role(pm_group *group, const WireHeader &header, Arrival *arriv
     arrival->role = role_of(layout, {header.algorithm, header.size, header.fanout}, arrival->position);
     if (header.flags & WireHeader::delivered) {
         arrival->wants_ack = true;
-        Duty &duty = duties_[{header.origin, header.serial}];
+        auto [found, is_new] = duties_.try_emplace({header.origin, header.serial});
+        Duty &duty = found->second;
+        early_acks_ -= !is_new && duty.parent == nullptr;
         duty.missing += 1 + ack_children_count(arrival->position, layout.members());
         duty.parent = group->peer(arrival->position == 0 ? header.master : members.ranks[ack_parent(arrival->position)]);
     }

@@ -12,8 +12,6 @@
 namespace pm::coll {
 namespace {
 
-constexpr std::size_t header_room = 1024;  // no larger header is made, whatever a device takes
-
 // Small sets: the orders of all ranks are copied as they are, which takes the same time however many members there are.
 constexpr std::size_t words_by_rank = 2;
 // Of fewer members the orders are picked out: the message is shorter.
@@ -79,7 +77,7 @@ struct Engine::Sending {
 // Sends one message. What the bytes are in must stay if the device does not take them at once: they are held, or copied.
 bool Engine::transmit(pm_peer *peer, WireHeader header, const List &list, const Piece &piece, Outgoing *outgoing)
 {
-    alignas(8) std::byte buffer[header_room];
+    alignas(8) std::byte buffer[largest_wire_header];
     std::size_t size = header.flags & WireHeader::shared ? 0 : header.length;
     const std::byte *data = piece.data;
     Bytes held = piece.stable;

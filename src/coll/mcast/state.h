@@ -26,7 +26,6 @@ struct Engine::Piece {
     Bytes stable = {};      // keeps them; empty when they are gone after the call
     bool of_user = false;   // or the user does, until the multicast has left
     bool in_place = false;  // they are where the receiver wants them
-    bool known = false;     // the arrival was made when it began to come
 };
 
 struct Engine::Receive {
@@ -56,8 +55,10 @@ struct Engine::Arrival {
     bool wants_ack = false;
     std::unique_ptr<Receive> receive;
     Bytes store;  // where it is gathered when it has no better place
-    std::uint64_t received = 0;
+    std::uint64_t claimed = 0;   // bytes that are here or coming
+    std::uint64_t received = 0;  // that are here
     bool complete = false, in_turn = false;
+    bool abandoned = false;  // the group is closed
 
     bool is_leader() const { return position == host_begin; }
     bool on_our_host(std::uint32_t other) const { return other >= host_begin && other < host_end; }
@@ -132,6 +133,7 @@ struct Engine::Parked {
     WireHeader header;
     std::vector<std::uint64_t> list;
     Bytes bytes;
+    std::size_t size() const { return sizeof *this + list.size() * sizeof list[0] + (bytes ? header.length : 0); }
 };
 
 }  // namespace pm::coll

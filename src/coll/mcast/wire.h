@@ -14,6 +14,9 @@ namespace pm::coll {
 //
 // Everything a member needs is in every message: it does not matter which one comes first, and who is passed a piece on gets
 // the message as it came.
+inline constexpr std::size_t largest_wire_header = 1024;       // with its list; whatever a device takes
+inline constexpr std::uint64_t largest_multicast = std::uint64_t{1} << 62;  // more than any memory holds
+
 struct WireHeader {
     enum class Kind : std::uint8_t {
         piece,

@@ -56,8 +56,9 @@ struct WindowEngine::Sending {
 };
 
 struct WindowEngine::Incoming : Payload {
+    pm_window *window;  // nullptr: it is closed, and the rest goes nowhere
     WindowMessage message;
-    std::unique_ptr<std::byte[]> nowhere;  // for what is not wanted
+    volatile int *accepted;
 };
 
 // Waits until the targets have said that so much of what we sent has happened. Then a flag is set, or a rank that asked us is
@@ -147,6 +148,10 @@ void WindowEngine::close(pm_window *window)
     if (window->own_board == nullptr)
         transport_.free_board(window->board);
     std::erase_if(armed_, [&](const Armed &armed) { return armed.window == window; });
+    for (Incoming *incoming : window->incoming) {
+        incoming->window = nullptr;
+        incoming->place = nullptr;
+    }
     windows_.erase(window->setup.id);
 }
 
@@ -160,7 +165,7 @@ bool WindowEngine::store(pm_window *window, int rank, std::uint64_t offset, cons
     if (after.may_be_discarded && target.board->discard.load(std::memory_order_relaxed) != 0)
         return true;
     if (size != 0)
-        std::memcpy(target.memory + offset, data, size);
+        std::memmove(target.memory + offset, data, size);  // another rank may have us copy within our own part
     tell(target.memory, target.board, after);
     if (target.peer != nullptr) {
         if (after.kind == PM_AFTER_NOTIFY)
@@ -240,7 +245,8 @@ int WindowEngine::get(pm_window *window, int target, std::uint64_t offset, void 
 {
     WindowMessage message = message_of(WindowMessage::Kind::get, offset, {PM_AFTER_NOTIFY, notification, 0, 0});
     message.size = size;
-    message.place = reinterpret_cast<std::uint64_t>(data);
+    message.place = ++window->last_number;
+    window->gets[message.place] = {target, static_cast<std::byte *>(data), size};
     issue(window, target);
     return send(window, target, message, nullptr, 0, nullptr) == PM_FAILED ? PM_FAILED : PM_OK;
 }
@@ -273,43 +279,108 @@ void WindowEngine::taken(void *cookie)
 
 // --- messages arrive ----------------------------------------------------------------------------------------------------
 
-// Where the data of a message belongs; nullptr when it is not wanted, or belongs nowhere.
-std::byte *WindowEngine::destination(pm_window *window, const WindowMessage &message, std::size_t size)
+namespace {
+
+bool lies_within(std::uint64_t offset, std::uint64_t size, std::uint64_t bytes)
 {
-    if (window == nullptr)
-        return nullptr;
-    if (message.kind == WindowMessage::Kind::reply)
-        return reinterpret_cast<std::byte *>(message.place);
-    std::uint64_t bytes = window->targets[static_cast<std::size_t>(window->setup.rank)].bytes;
-    if (message.offset > bytes || size > bytes - message.offset)
-        return nullptr;
-    return static_cast<std::byte *>(window->setup.base) + message.offset;
+    return offset <= bytes && size <= bytes - offset;
 }
 
-void *WindowEngine::arrived(const void *header, const void *piece, std::size_t piece_size, std::size_t total)
+// What is to happen behind a write can happen in that part.
+bool is_possible(const WindowMessage &message, const pm_window::Target &part)
+{
+    switch (message.after) {
+        case PM_AFTER_NOTHING:
+            return true;
+        case PM_AFTER_NOTIFY:
+            return message.value >= 0 && message.value < PM_NOTIFICATIONS;
+        case PM_AFTER_COUNT:
+            return message.value >= 0 && message.value < PM_COUNTERS;
+        case PM_AFTER_FLAG:
+            return lies_within(message.flag, sizeof(int), part.bytes) && (part.base + message.flag) % alignof(int) == 0;
+        default:
+            return false;
+    }
+}
+
+}  // namespace
+
+bool WindowEngine::is_in_order(pm_window *window, const WindowMessage &message, const pm_peer *source, std::size_t size)
+{
+    auto is_rank = [&](int rank) { return rank >= 0 && rank < window->setup.size; };
+    if (!is_rank(message.from) || source == nullptr || window->targets[static_cast<std::size_t>(message.from)].peer != source)
+        return false;
+    const pm_window::Target &ours = window->targets[static_cast<std::size_t>(window->setup.rank)];
+    switch (message.kind) {
+        case WindowMessage::Kind::put:
+            return (size == 0 || lies_within(message.offset, size, ours.bytes)) && is_possible(message, ours);
+        case WindowMessage::Kind::get:
+            return size == 0 && lies_within(message.offset, message.size, ours.bytes) && message.value >= -1 &&
+                   message.value < PM_NOTIFICATIONS;
+        case WindowMessage::Kind::reply: {
+            auto found = window->gets.find(message.place);
+            return found != window->gets.end() && found->second.from == message.from && found->second.size == size;
+        }
+        case WindowMessage::Kind::copy: {
+            if (size != 0 || !is_rank(message.target))
+                return false;
+            const pm_window::Target &target = window->targets[static_cast<std::size_t>(message.target)];
+            return lies_within(message.offset, message.size, ours.bytes) &&
+                   lies_within(message.target_offset, message.size, target.bytes) && is_possible(message, target);
+        }
+        case WindowMessage::Kind::sync:
+        case WindowMessage::Kind::accept:
+            return size == 0;
+        case WindowMessage::Kind::synced:
+            return size == 0 && message.place <= window->targets[static_cast<std::size_t>(message.from)].issued;
+        case WindowMessage::Kind::keyed: {
+            auto found = window->accepted.find(message.place);
+            return found != window->accepted.end() && found->second.from == message.from && size <= found->second.room;
+        }
+    }
+    return false;
+}
+
+void *WindowEngine::arrived(const Envelope &envelope, const void *piece, std::size_t piece_size, std::size_t total)
 {
     WindowMessage message;
-    std::memcpy(&message, header, sizeof message);
+    std::memcpy(&message, envelope.header, sizeof message);
     auto found = windows_.find(message.window);
     pm_window *window = found != windows_.end() ? found->second.get() : nullptr;
-    bool discarded = message.may_be_discarded && window != nullptr && window->board->discard.load(std::memory_order_relaxed) != 0;
-    if (discarded)
-        message.after = PM_AFTER_NOTHING;
-    std::byte *place = total != 0 && !discarded ? destination(window, message, total) : nullptr;
-    if (piece_size == total) {
-        if (place != nullptr)
-            std::memcpy(place, piece, total);
-        finish(message);
+    if (window == nullptr || !is_in_order(window, message, envelope.source, total)) [[unlikely]] {
+        transport_.dropped(envelope.source);
         return nullptr;
     }
-    auto incoming = std::make_unique<Incoming>(Incoming{{place, 0, total}, message, nullptr});
-    if (place == nullptr) {
-        incoming->nowhere = std::make_unique_for_overwrite<std::byte[]>(total);
-        incoming->place = incoming->nowhere.get();
+    std::byte *place = nullptr;
+    volatile int *accepted = nullptr;
+    switch (message.kind) {
+        case WindowMessage::Kind::reply:
+            place = window->gets.extract(message.place).mapped().place;
+            break;
+        case WindowMessage::Kind::keyed: {
+            pm_window::Accept wanted = window->accepted.extract(message.place).mapped();
+            place = static_cast<std::byte *>(window->setup.base) + wanted.offset;
+            accepted = wanted.flag;
+            break;
+        }
+        default:
+            if (message.may_be_discarded && window->board->discard.load(std::memory_order_relaxed) != 0) {
+                message.after = PM_AFTER_NOTHING;
+                piece_size = total = 0;
+            }
+            if (total != 0)
+                place = static_cast<std::byte *>(window->setup.base) + message.offset;
     }
-    void *cookie = incoming.release();
-    more(cookie, piece, piece_size);
-    return cookie;
+    if (piece_size == total) {
+        if (total != 0)
+            std::memcpy(place, piece, total);
+        finish(window, message, accepted);
+        return nullptr;
+    }
+    auto incoming = new Incoming{{place, 0, total}, window, message, accepted};
+    window->incoming.push_back(incoming);
+    more(incoming, piece, piece_size);
+    return incoming;
 }
 
 void *WindowEngine::place(void *cookie)
@@ -326,16 +397,15 @@ void WindowEngine::more(void *cookie, const void *piece, std::size_t piece_size)
 void WindowEngine::placed(void *cookie)
 {
     std::unique_ptr<Incoming> incoming(static_cast<Incoming *>(cookie));
-    finish(incoming->message);
+    if (incoming->window == nullptr)
+        return;
+    std::erase(incoming->window->incoming, incoming.get());
+    finish(incoming->window, incoming->message, incoming->accepted);
 }
 
 // All of a message is here, and its data in its place.
-void WindowEngine::finish(const WindowMessage &message)
+void WindowEngine::finish(pm_window *window, const WindowMessage &message, volatile int *accepted)
 {
-    auto found = windows_.find(message.window);
-    if (found == windows_.end())
-        return;
-    pm_window *window = found->second.get();
     switch (message.kind) {
         case WindowMessage::Kind::put:
             tell(static_cast<std::byte *>(window->setup.base), window->board, after_of(message));
@@ -367,8 +437,7 @@ void WindowEngine::finish(const WindowMessage &message)
             match(window, message.from, message.value);
             break;
         case WindowMessage::Kind::keyed:
-            if (auto accepted = window->accepted.extract(message.place))
-                set(accepted.mapped(), 1);
+            set(accepted, 1);
             break;
         case WindowMessage::Kind::reply:
             break;
@@ -519,11 +588,11 @@ int WindowEngine::accept(pm_window *window, int source, int key, std::uint64_t o
     message.value = key;
     message.target_offset = offset;
     message.size = room;
-    message.place = ++window->last_accept;
+    message.place = ++window->last_number;
     set(flag, 0);
-    window->accepted[message.place] = flag;
+    window->accepted[message.place] = {source, offset, room, flag};
     if (source == window->setup.rank) {
-        finish(message);
+        finish(window, message, nullptr);
         return PM_OK;
     }
     return send(window, source, message, nullptr, 0, nullptr) == PM_FAILED ? PM_FAILED : PM_OK;
@@ -549,7 +618,7 @@ int WindowEngine::match(pm_window *window, int target, int key)
         if (size != 0)
             std::memcpy(static_cast<std::byte *>(window->setup.base) + accepted.target_offset, offer.data, size);
         set(offer.flag, 1);
-        set(window->accepted.extract(accepted.place).mapped(), 1);
+        set(window->accepted.extract(accepted.place).mapped().flag, 1);
         return PM_OK;
     }
     WindowMessage message;

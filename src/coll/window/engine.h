@@ -16,6 +16,7 @@
 
 #include "coll/window/window.h"
 #include "netmod/core/memory.h"
+#include "pm/message.h"
 
 namespace pm::coll {
 
@@ -46,7 +47,7 @@ struct alignas(64) WindowBoard {
 struct WindowMessage {
     enum class Kind : std::uint8_t {
         put,     // the data goes to `offset`
-        get,     // `size` bytes from `offset` are wanted at `place`
+        get,     // `size` bytes from `offset` are wanted: my number `place`
         reply,   // they are the data
         copy,    // `size` bytes from `offset` go to `target`, at `target_offset`
         sync,    // tell me when all you had from me has happened: my number `place`
@@ -79,6 +80,7 @@ class WindowTransport {
     virtual WindowBoard *make_board() = 0;  // nullptr when there is no shared memory
     virtual void free_board(WindowBoard *board) = 0;
     virtual WindowBoard *view(pm_peer *peer, std::uint64_t address) = 0;
+    virtual void dropped(const pm_peer *peer) = 0;  // it sent what makes no sense
     // Nothing can go on from now on. Without a text it is what send() failed with.
     virtual void failed(const std::string &text) = 0;
 };
@@ -108,7 +110,8 @@ class WindowEngine {
     int offer(pm_window *window, int target, int key, const void *data, std::size_t size, volatile int *flag);
     int accept(pm_window *window, int source, int key, std::uint64_t offset, std::size_t room, volatile int *flag);
 
-    void *arrived(const void *header, const void *piece, std::size_t piece_size, std::size_t total);
+    // Nothing in a message is believed: what is not in order is dropped as a whole.
+    void *arrived(const Envelope &envelope, const void *piece, std::size_t piece_size, std::size_t total);
     void more(void *cookie, const void *piece, std::size_t piece_size);
     void *place(void *cookie);
     void placed(void *cookie);
@@ -127,9 +130,8 @@ class WindowEngine {
     friend struct ::pm_window;
 
     int send(pm_window *window, int target, WindowMessage message, const void *data, std::size_t size, std::unique_ptr<Sending> sending);
-    void happen(pm_window *window, const WindowMessage &message);
-    std::byte *destination(pm_window *window, const WindowMessage &message, std::size_t size);
-    void finish(const WindowMessage &message);
+    bool is_in_order(pm_window *window, const WindowMessage &message, const pm_peer *source, std::size_t size);
+    void finish(pm_window *window, const WindowMessage &message, volatile int *accepted);
     void on_get(pm_window *window, const WindowMessage &message);
     void on_sync(pm_window *window, const WindowMessage &message);
     void settle(pm_window *window);
@@ -172,6 +174,18 @@ struct pm_window {
         std::size_t size;
         volatile int *flag;
     };
+    // What we have asked a rank for, and where its answer goes.
+    struct Get {
+        int from;
+        std::byte *place;
+        std::size_t size;
+    };
+    struct Accept {
+        int from;
+        std::uint64_t offset;
+        std::size_t room;
+        volatile int *flag;
+    };
 
     pm_window_setup setup{};
     pm::coll::WindowBoard *board = nullptr;
@@ -187,8 +201,11 @@ struct pm_window {
     std::vector<pm::coll::WindowEngine::Sync> syncs;
     std::map<std::pair<int, int>, std::deque<Offer>> offers;                          // by target and key
     std::map<std::pair<int, int>, std::deque<pm::coll::WindowMessage>> accepts;       // by who accepts, and key
-    std::unordered_map<std::uint64_t, volatile int *> accepted;                       // ours, by number
-    std::uint64_t last_accept = 0;
+    // Ours, by numbers that are never used again.
+    std::unordered_map<std::uint64_t, Get> gets;
+    std::unordered_map<std::uint64_t, Accept> accepted;
+    std::uint64_t last_number = 0;
+    std::vector<pm::coll::WindowEngine::Incoming *> incoming;  // messages of which not all is here
 
     pm_window();
     ~pm_window();

@@ -34,6 +34,7 @@ class CoreTransport : public pm::coll::WindowTransport {
     WindowBoard *make_board() override { return boards_.make(); }
     void free_board(WindowBoard *board) override { boards_.free(board); }
     WindowBoard *view(pm_peer *peer, std::uint64_t address) override { return boards_.view(peer, address); }
+    void dropped(const pm_peer *peer) override { pm_count_dropped(peer); }
 
   private:
     pm::coll::Boards<WindowBoard> boards_;

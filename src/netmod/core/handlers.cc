@@ -20,3 +20,10 @@ extern "C" int pm_handle(int tag, const pm_handler *handler)
     place = *handler;
     return PM_OK;
 }
+
+extern "C" void pm_count_dropped(const pm_peer *source)
+{
+    // A stranger's came by whatever listens to strangers first.
+    const pm::Channel *channel = source != nullptr ? source->used->channel : core->links.channels.front().get();
+    core->messages_dropped[channel->number]++;
+}

@@ -1,7 +1,8 @@
 /* Who gets which messages: one table in a process, by tag, for MPICH, the engines of src/coll and whoever comes later.
  *
  * A message whose tag nobody has registered, whose header is shorter than its handler wants, or whose sender nobody here has connected
- * to, is dropped before any handler runs, and counted (pm_traffic). */
+ * to, is dropped before any handler runs, and counted (pm_traffic). What is in the header no more is known of: a handler checks what it
+ * reads before it uses it, and drops what cannot be (pm_count_dropped). */
 #ifndef PM_HANDLERS_H_INCLUDED
 #define PM_HANDLERS_H_INCLUDED
 
@@ -37,6 +38,10 @@ typedef struct pm_handler {
 #define PM_TAGS_MAX 256
 #define PM_PING_TAG 251         /* measuring.cc; those of src/coll follow */
 int pm_handle(int tag, const pm_handler *handler);
+
+/* A handler has found an index, a length or a number in a message that cannot be, and has done nothing with it: counted with those that
+ * were dropped. `source` is the envelope's. */
+void pm_count_dropped(const pm_peer *source);
 
 #ifdef __cplusplus
 }

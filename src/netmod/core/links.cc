@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <string_view>
 
 #include "base/hash.h"
 #include "base/joined.h"
@@ -48,6 +49,7 @@ Error open_shmem(const Opening &opening)
     settings.ranks_on_host = setup.ranks_on_host;
     settings.host = file_of(setup.host);
     settings.region = settings.host != nullptr ? static_cast<std::uint32_t>(setup.process) : 0;
+    settings.may_be_pulled = std::string_view(setup.rendezvous) != "pipeline";
     auto shmem = shmem::Shmem::create(settings, opening.sinks[shmem_channel]);
     if (!shmem.ok())
         return shmem.error();

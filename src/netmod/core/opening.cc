@@ -84,6 +84,8 @@ int pm_open(const pm_setup *setup)
     opening->links = std::move(links.value());
     opening->watches = std::ranges::any_of(opening->links.channels, [](const auto &each) { return each->watching != nullptr; });
     opening->card = opening->links.card(static_cast<std::uint32_t>(setup->process));
+    for (const std::string &name : opening->card.fit())
+        opening->links.missing.push_back("network " + name + " is not used: there are more than other processes can be told of");
     opening->wait_mode = mode.value();
     opening->background_mode = background_mode.value();
     opening->rendezvous = rendezvous.value();

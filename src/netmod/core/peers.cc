@@ -85,11 +85,7 @@ static size_t copy_out(const std::vector<std::byte> &bytes, void *card)
 size_t pm_card(void *card)
 {
     static_assert(PM_CARD_MAX == pm::Card::max_size && PM_SHORT_CARD_MAX == pm::Card::max_short_size);
-    pm::Card whole = core->card;
-    std::vector<std::byte> bytes;
-    while ((bytes = whole.write()).size() > PM_CARD_MAX)
-        whole.networks.pop_back();
-    return copy_out(bytes, card);
+    return copy_out(core->card.write(), card);
 }
 
 size_t pm_short_card(void *card)

@@ -77,6 +77,12 @@ void sink_taken(int tag, void *cookie)
     handler_of(tag).sent(cookie);
 }
 
+template <std::size_t channel>
+void sink_dropped()
+{
+    core->messages_dropped[channel]++;
+}
+
 // While SHMEM is speaking, a device that costs a system call waits for its turn; after some polls in which nobody spoke, each
 // has one every time. A device nobody here is reached by is only asked for those who come by themselves.
 constexpr std::uint32_t polls_between_idle = 1 << 16;  // of a rank that does not sleep
@@ -178,7 +184,7 @@ int poll_devices()
 template <std::size_t... numbers>
 static void fill(pm::Sink (&sinks)[pm::channels_max], std::index_sequence<numbers...>)
 {
-    ((sinks[numbers] = {sink_arrived<numbers>, sink_more, sink_place, sink_placed, sink_offered<numbers>, sink_taken}), ...);
+    ((sinks[numbers] = {sink_arrived<numbers>, sink_more, sink_place, sink_placed, sink_offered<numbers>, sink_taken, sink_dropped<numbers>}), ...);
 }
 
 void pm::make_sinks(Sink (&sinks)[channels_max])

@@ -162,6 +162,14 @@ std::vector<std::byte> Card::write_short() const
     return writer.out;
 }
 
+std::vector<std::string> Card::fit()
+{
+    std::vector<std::string> left_out;
+    for (; !networks.empty() && write().size() > max_size; networks.pop_back())
+        left_out.push_back(networks.back().network.name);
+    return left_out;
+}
+
 std::optional<Card> Card::read(std::span<const std::byte> bytes)
 {
     Reader reader(bytes);

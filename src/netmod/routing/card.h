@@ -36,6 +36,10 @@ struct Card {
     // `shmem` of a card, without reading the rest; empty when there is none.
     static std::span<const std::byte> shmem_in(std::span<const std::byte> bytes);
 
+    // Leaves out networks, the last ones first, until all that is left fits max_size: others are not told of them, so they must not be
+    // used. Their names.
+    std::vector<std::string> fit();
+
     // The same for whole and short cards of a process, different for all others.
     std::uint64_t id() const;
     // That of the card with these bytes, and it is read only where there is no other way. None: it is no card.

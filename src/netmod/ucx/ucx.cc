@@ -650,16 +650,21 @@ bool Ucx::deliver(std::byte *header, std::size_t header_size, void *payload, std
     void *cookie = sink_.arrived(envelope, payload, rendezvous != nullptr ? 0 : size, size);
     if (rendezvous == nullptr || cookie == nullptr)
         return false;
-    receive(prefix.tag, cookie, sink_.place != nullptr ? sink_.place(prefix.tag, cookie) : nullptr, rendezvous, size);
-    return true;
+    return receive(prefix.tag, cookie, sink_.place != nullptr ? sink_.place(prefix.tag, cookie) : nullptr, rendezvous, size);
 }
 
-void Ucx::receive(int tag, void *cookie, void *place, void *rendezvous, std::size_t size)
+// False: there is no memory for it, and the rest never comes.
+bool Ucx::receive(int tag, void *cookie, void *place, void *rendezvous, std::size_t size)
 {
     auto incoming = std::make_unique<Incoming>(Incoming{this, tag, cookie, size, nullptr});
     if (place == nullptr) {
-        incoming->buffer = std::make_unique<std::byte[]>(size);
+        incoming->buffer.reset(new (std::nothrow) std::byte[size]);
         place = incoming->buffer.get();
+        if (place == nullptr) {
+            if (!failure_)
+                failure_ = {Status::no_memory, "ucx: there is no memory for a message of " + std::to_string(size) + " bytes"};
+            return false;
+        }
     }
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
@@ -671,6 +676,7 @@ void Ucx::receive(int tag, void *cookie, void *place, void *rendezvous, std::siz
         receiving_++;
     } else if (!failure_)
         failure_ = error_of("receiving " + std::to_string(size) + " bytes", UCS_PTR_STATUS(request));
+    return true;
 }
 
 void Ucx::on_received(void *request, ucs_status_t status, std::size_t, void *context)

@@ -156,7 +156,7 @@ class Ucx {
     void close(Peer *peer, bool forced);
     // Of a rendezvous: whether somebody takes the payload, now or later.
     bool deliver(std::byte *header, std::size_t header_size, void *payload, std::size_t size, void *rendezvous);
-    void receive(int tag, void *cookie, void *place, void *rendezvous, std::size_t size);
+    bool receive(int tag, void *cookie, void *place, void *rendezvous, std::size_t size);
     std::uint32_t sender_number(std::uint64_t process);
     void deliver_parked();
     Status prepare(RemoteMemory *memory);
