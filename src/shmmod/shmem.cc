@@ -463,8 +463,10 @@ unsigned Shmem::drain(Incoming *incoming)
     unsigned count = 0;
     CellView view;
     while (count < cells_a_drain && incoming->consumer.peek(&view)) {
-        const bool begins = view.kind == CellKind::small || view.kind == CellKind::first;
-        if (begins && incoming->left == 0) [[likely]] {
+        if (view.kind == CellKind::small && incoming->left == 0) [[likely]] {
+            Envelope envelope{incoming->source, view.header, view.header_size, view.tag};
+            sink_.arrived(envelope, view.piece, view.piece_size, view.piece_size);
+        } else if (view.kind == CellKind::first && incoming->left == 0) {
             std::size_t piece = std::min(view.piece_size, view.total);
             Envelope envelope{incoming->source, view.header, view.header_size, view.tag};
             incoming->tag = view.tag;

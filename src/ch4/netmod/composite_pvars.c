@@ -29,7 +29,7 @@ void MPIDI_COMPOSITE_register_pvars(void)
     static const char *kinds[KINDS] = { "messages_sent", "bytes_sent", "messages_received", "bytes_received", "messages_dropped" };
     static const char *words[KINDS] = { "Messages this process sent over", "Bytes of payload this process sent over",
         "Messages this process received over", "Bytes of payload this process received over",
-        "Messages with an unknown tag, a short header or an unknown sender that this process dropped from"
+        "Messages that this process dropped for their tag, size, sender or contents from"
     };
     static char names[PM_DEVICES_MAX * KINDS][64];      /* MPICH keeps the pointers */
     static bool registered = false;

@@ -199,12 +199,14 @@ static void *arrived(const pm_envelope * envelope, void *piece, size_t piece_siz
 {
     MPIR_Request *rreq = NULL;
 
-    if (envelope->tag == MPIDIG_SEND && unlikely(!is_in_order(envelope, total))) {
-        pm_count_dropped(envelope->source);
-        return NULL;
-    }
-    if (unlikely(envelope->tag == MPIDIG_SEND_CTS))
+    if (likely(envelope->tag == MPIDIG_SEND)) {
+        if (unlikely(!is_in_order(envelope, total))) {
+            pm_count_dropped(envelope->source);
+            return NULL;
+        }
+    } else if (envelope->tag == MPIDIG_SEND_CTS) {
         will_not_be_pulled(((MPIDIG_send_cts_msg_t *) envelope->header)->sreq_ptr);
+    }
     if (likely(piece_size == total)) {
         MPIDIG_global.target_msg_cbs[envelope->tag] (envelope->header, piece, total, 0, NULL);
         return NULL;

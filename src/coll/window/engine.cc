@@ -281,13 +281,13 @@ void WindowEngine::taken(void *cookie)
 
 namespace {
 
-bool lies_within(std::uint64_t offset, std::uint64_t size, std::uint64_t bytes)
+inline bool lies_within(std::uint64_t offset, std::uint64_t size, std::uint64_t bytes)
 {
     return offset <= bytes && size <= bytes - offset;
 }
 
-// What is to happen behind a write can happen in that part.
-bool is_possible(const WindowMessage &message, const pm_window::Target &part)
+// What is to happen behind a write can happen in a part that has so many bytes and begins there.
+inline bool is_possible(const WindowMessage &message, std::uint64_t bytes, std::uint64_t base)
 {
     switch (message.after) {
         case PM_AFTER_NOTHING:
@@ -297,7 +297,7 @@ bool is_possible(const WindowMessage &message, const pm_window::Target &part)
         case PM_AFTER_COUNT:
             return message.value >= 0 && message.value < PM_COUNTERS;
         case PM_AFTER_FLAG:
-            return lies_within(message.flag, sizeof(int), part.bytes) && (part.base + message.flag) % alignof(int) == 0;
+            return lies_within(message.flag, sizeof(int), bytes) && (base + message.flag) % alignof(int) == 0;
         default:
             return false;
     }
@@ -305,15 +305,24 @@ bool is_possible(const WindowMessage &message, const pm_window::Target &part)
 
 }  // namespace
 
-bool WindowEngine::is_in_order(pm_window *window, const WindowMessage &message, const pm_peer *source, std::size_t size)
+inline bool WindowEngine::is_in_order(const pm_window *window, const WindowMessage &message, const pm_peer *source, std::size_t size)
 {
-    auto is_rank = [&](int rank) { return rank >= 0 && rank < window->setup.size; };
+    const pm_window_setup &ours = window->setup;
+    auto is_rank = [&](int rank) { return static_cast<unsigned>(rank) < static_cast<unsigned>(ours.size); };
     if (!is_rank(message.from) || source == nullptr || window->targets[static_cast<std::size_t>(message.from)].peer != source)
         return false;
-    const pm_window::Target &ours = window->targets[static_cast<std::size_t>(window->setup.rank)];
+    if (message.kind == WindowMessage::Kind::put) [[likely]]
+        return (size == 0 || lies_within(message.offset, size, ours.bytes)) &&
+               is_possible(message, ours.bytes, reinterpret_cast<std::uint64_t>(ours.base));
+    return is_other_in_order(window, message, size);
+}
+
+bool WindowEngine::is_other_in_order(const pm_window *window, const WindowMessage &message, std::size_t size)
+{
+    const pm_window_setup &ours = window->setup;
     switch (message.kind) {
         case WindowMessage::Kind::put:
-            return (size == 0 || lies_within(message.offset, size, ours.bytes)) && is_possible(message, ours);
+            return false;
         case WindowMessage::Kind::get:
             return size == 0 && lies_within(message.offset, message.size, ours.bytes) && message.value >= -1 &&
                    message.value < PM_NOTIFICATIONS;
@@ -322,11 +331,11 @@ bool WindowEngine::is_in_order(pm_window *window, const WindowMessage &message, 
             return found != window->gets.end() && found->second.from == message.from && found->second.size == size;
         }
         case WindowMessage::Kind::copy: {
-            if (size != 0 || !is_rank(message.target))
+            if (size != 0 || message.target < 0 || message.target >= ours.size)
                 return false;
             const pm_window::Target &target = window->targets[static_cast<std::size_t>(message.target)];
             return lies_within(message.offset, message.size, ours.bytes) &&
-                   lies_within(message.target_offset, message.size, target.bytes) && is_possible(message, target);
+                   lies_within(message.target_offset, message.size, target.bytes) && is_possible(message, target.bytes, target.base);
         }
         case WindowMessage::Kind::sync:
         case WindowMessage::Kind::accept:
@@ -353,23 +362,19 @@ void *WindowEngine::arrived(const Envelope &envelope, const void *piece, std::si
     }
     std::byte *place = nullptr;
     volatile int *accepted = nullptr;
-    switch (message.kind) {
-        case WindowMessage::Kind::reply:
-            place = window->gets.extract(message.place).mapped().place;
-            break;
-        case WindowMessage::Kind::keyed: {
-            pm_window::Accept wanted = window->accepted.extract(message.place).mapped();
-            place = static_cast<std::byte *>(window->setup.base) + wanted.offset;
-            accepted = wanted.flag;
-            break;
+    if (message.kind == WindowMessage::Kind::put) [[likely]] {
+        if (message.may_be_discarded && window->board->discard.load(std::memory_order_relaxed) != 0) {
+            message.after = PM_AFTER_NOTHING;
+            piece_size = total = 0;
         }
-        default:
-            if (message.may_be_discarded && window->board->discard.load(std::memory_order_relaxed) != 0) {
-                message.after = PM_AFTER_NOTHING;
-                piece_size = total = 0;
-            }
-            if (total != 0)
-                place = static_cast<std::byte *>(window->setup.base) + message.offset;
+        if (total != 0)
+            place = static_cast<std::byte *>(window->setup.base) + message.offset;
+    } else if (message.kind == WindowMessage::Kind::reply) {
+        place = window->gets.extract(message.place).mapped().place;
+    } else if (message.kind == WindowMessage::Kind::keyed) {
+        pm_window::Accept wanted = window->accepted.extract(message.place).mapped();
+        place = static_cast<std::byte *>(window->setup.base) + wanted.offset;
+        accepted = wanted.flag;
     }
     if (piece_size == total) {
         if (total != 0)

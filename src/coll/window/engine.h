@@ -130,7 +130,8 @@ class WindowEngine {
     friend struct ::pm_window;
 
     int send(pm_window *window, int target, WindowMessage message, const void *data, std::size_t size, std::unique_ptr<Sending> sending);
-    bool is_in_order(pm_window *window, const WindowMessage &message, const pm_peer *source, std::size_t size);
+    static bool is_in_order(const pm_window *window, const WindowMessage &message, const pm_peer *source, std::size_t size);
+    static bool is_other_in_order(const pm_window *window, const WindowMessage &message, std::size_t size);
     void finish(pm_window *window, const WindowMessage &message, volatile int *accepted);
     void on_get(pm_window *window, const WindowMessage &message);
     void on_sync(pm_window *window, const WindowMessage &message);
