@@ -26,7 +26,7 @@ class Pair {
     {
         std::uint8_t mode = choices.byte();
         ProtocolSettings settings = test::UdpPair::plain();
-        settings.guard = mode & 1 ? GuardKind::mac : GuardKind::token;
+        settings.guard = !(mode & 1) ? GuardKind::token : mode & 128 && can_seal() ? GuardKind::seal : GuardKind::mac;
         settings.recovery = mode & 2 ? Recovery::go_back_n : Recovery::selective;
         settings.first_sequence = 0xffff'ffffu - choices.byte();
         settings.receive_buffer = mode & 4 ? 32 * 1024 : 400 * 1024;

@@ -29,10 +29,10 @@ Kind kind_of(const Packet &packet)
 
 struct Sizes {
     std::size_t largest_data = 0;
-    std::uint64_t count[9] = {};
+    std::uint64_t count[11] = {};
     void note(const Packet &packet)
     {
-        ++count[static_cast<int>(kind_of(packet))];
+        ++count[static_cast<int>(kind_of(packet)) & 15];
         if (kind_of(packet) == Kind::data)
             largest_data = std::max(largest_data, packet.bytes.size());
     }
@@ -148,7 +148,7 @@ TEST(UdpFlow, SmallMessagesDoNotProbe)
     world.stream(0, 1, equal_stream(100, 500));
     world.start();
     ASSERT_TRUE(world.finish(10s)) << world.trouble().text();
-    EXPECT_EQ(seen.count[static_cast<int>(Kind::size_probe)], 0u);
+    EXPECT_EQ(seen.count[static_cast<int>(Kind::size_probe) & 15], 0u);
 }
 
 // A route changes: long packets vanish without a word.

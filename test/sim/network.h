@@ -122,7 +122,7 @@ inline udp::Address address_of_nobody(unsigned process, unsigned which)
 class Network {
   public:
     using Arrive = std::function<void(unsigned process, Packet packet)>;
-    using Refuse = std::function<void(unsigned sender, udp::Address to)>;
+    using Refuse = std::function<void(unsigned sender, Packet packet)>;  // what was sent, as the host that refuses it quotes it
 
     Network(Agenda &agenda, std::uint64_t seed, unsigned processes)
         : agenda_(agenda), random_(seed), processes_(processes), paths_(processes * processes), ports_(processes), gone_(processes)
@@ -187,13 +187,13 @@ class Network {
     {
         if (!tracing_)
             return;
-        static constexpr const char *kinds[] = {"?",          "hello",       "welcome", "data", "ack",
-                                                "size_probe", "size_answer", "alive",   "bye",         "part"};
+        static constexpr const char *kinds[] = {"?",           "hello", "welcome", "data", "ack",       "size_probe",
+                                                "size_answer", "alive", "bye",     "part", "bye_answer"};
         udp::Header header;
         std::memcpy(&header, packet.bytes.data(), std::min(sizeof header, packet.bytes.size()));
         std::printf("%12.6f ms %-9s %u -> %s %s%s %zu bytes, sequence %u, acknowledged %u, window %u, fragment %u, offset %llu\n",
                     static_cast<double>(agenda_.now().count()) / 1e6, what, from, packet.to.ip_text().c_str(),
-                    kinds[header.kind() <= udp::Kind::part ? static_cast<int>(header.kind()) : 0], header.wants_answer() ? "!" : "",
+                    kinds[header.kind() >= udp::Kind::hello && header.kind() <= udp::Kind::bye_answer ? static_cast<int>(header.kind()) & 15 : 0], header.wants_answer() ? "!" : "",
                     packet.bytes.size(), header.sequence, header.acknowledged, header.window, header.fragment,
                     static_cast<unsigned long long>(header.offset));
     }
@@ -259,7 +259,7 @@ class Network {
             if (gone_[to] != Gone::host && refuse_ && packet.from.ip[12] == 10 && packet.to.ip[15] == to &&
                 !path(to, packet.from.ip[15]).dark(agenda_.now()))
                 agenda_.plan(agenda_.now() + path(to, packet.from.ip[15]).delay,
-                             [this, from = packet.from.ip[15], address = packet.to] { refuse_(from, address); });
+                             [this, from = packet.from.ip[15], packet = std::move(packet)]() mutable { refuse_(from, std::move(packet)); });
         });
     }
 

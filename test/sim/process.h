@@ -145,11 +145,11 @@ class Process {
         wake_at(agenda_.now());
     }
 
-    void on_refused(const udp::Address &to)
+    void on_refused(Packet packet)
     {
-        if (!alive_)
+        if (!alive_ || packet.bytes.size() < sizeof(udp::Header))
             return;
-        refused_.push_back(to);
+        refused_.push_back(std::move(packet));
         wake_at(agenda_.now());
     }
 
@@ -209,8 +209,11 @@ class Process {
         while (!buffer_.empty() && received < habits_.batch)
             received += receive(now);
         bool for_something = received > 0 || !refused_.empty();
-        for (const udp::Address &to : std::exchange(refused_, {}))
-            endpoint_->on_refused(to, now);
+        for (const Packet &packet : std::exchange(refused_, {})) {
+            udp::Header quoted;
+            std::memcpy(&quoted, packet.bytes.data(), sizeof quoted);
+            endpoint_->on_refused(packet.to, quoted, now);
+        }
         if (endpoint_->next_deadline() <= now)
             endpoint_->on_timer(now);
         count_poll(for_something, now);
@@ -344,7 +347,7 @@ class Process {
     {
         check_transmission();
         check_windows();
-        network_.transmit(number_, transmission_, guard_of_receiver(transmission_.to) == udp::GuardKind::mac);
+        network_.transmit(number_, transmission_, guard_of_receiver(transmission_.to) != udp::GuardKind::token);
     }
 
     udp::GuardKind guard_of_receiver(const udp::Address &to) const
@@ -352,7 +355,7 @@ class Process {
         udp::GuardKind guard = udp::GuardKind::token;
         endpoint_->for_each_peer([&](const udp::Peer &peer) {
             if (std::ranges::find(peer.card.addresses, to) != peer.card.addresses.end())
-                guard = peer.card.guard;
+                guard = peer.guard;
         });
         return guard;
     }
@@ -443,7 +446,7 @@ class Process {
     std::size_t buffered_ = 0;
     std::size_t fullest_ = 0;
     std::uint64_t dropped_ = 0;
-    std::vector<udp::Address> refused_;
+    std::vector<Packet> refused_;
     bool alive_ = true;
     Time computes_until_{};
     Time wake_ = never;

@@ -47,7 +47,7 @@ TEST_P(UdpLoss, GetsThroughAndSendsLittleMoreThanWasLost)
         world.start();
         ASSERT_TRUE(world.finish(300s)) << world.trouble().text();
         udp::Counters counters = world[0].endpoint().counters();
-        double packets = 50 * 100'000 / 1160.0;
+        double packets = 50 * 100'000 / 1144.0;
         EXPECT_LE(static_cast<double>(counters.sent_again), packets * 2.0 * GetParam().loss / per + 30);
         EXPECT_GE(megabytes_per_second(world[1].inbox().bytes(), world.now() - begin), GetParam().least_speed);
         EXPECT_FALSE(world[0].endpoint().failure());

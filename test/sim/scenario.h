@@ -119,6 +119,8 @@ class Scenario {
             path.narrow_width = std::max(path.narrow_width, smallest);
         });
         udp::GuardKind guard = random_.one_in(3) ? udp::GuardKind::mac : udp::GuardKind::token;
+        if (udp::can_seal() && random_.one_in(4))
+            guard = udp::GuardKind::seal;
         bool mixed = random_.one_in(6);
         for (unsigned i = 0; i < count_; ++i) {
             Habits habits;
@@ -241,7 +243,7 @@ class Scenario {
         for (std::byte &byte : packet.bytes)
             byte = static_cast<std::byte>(random_.next());
         if (packet.bytes.size() >= 8)
-            packet.bytes[0] = static_cast<std::byte>(random_.below(10));
+            packet.bytes[0] = static_cast<std::byte>(0x10 + random_.below(11));
         return packet;
     }
 
@@ -291,7 +293,7 @@ class Scenario {
             if (i == victim_)
                 continue;
             world_[i].endpoint().for_each_peer([&](const udp::Peer &peer) {
-                bool of_victim = peer.name == udp::name_of(world_[victim_].endpoint().card().key);
+                bool of_victim = peer.name == world_[victim_].endpoint().card().name;
                 bool knows = peer.state == udp::PairState::failed || peer.state == udp::PairState::quiet;
                 if (of_victim && !knows)
                     world_.trouble()("process " + std::to_string(i) + " does not know that process " + std::to_string(victim_) +

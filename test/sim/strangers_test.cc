@@ -116,7 +116,8 @@ TEST(UdpMemory, ASilentPeerCostsLessThanAKilobyte)
     std::size_t before = memory_in_use();
     for (unsigned i = 0; i < count; ++i) {
         udp::Card card;
-        card.key = {static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(i >> 8), 7};
+        card.secret = udp::Key{static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(i >> 8), 7};
+        card.name = udp::name_of(*card.secret);
         card.addresses = {address_of(i % 200, i / 200), address_of(i % 200, 100 + i / 200)};
         ASSERT_NE(endpoint.connect(card), nullptr);
     }

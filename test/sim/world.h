@@ -17,7 +17,7 @@ class World {
     World(std::uint64_t seed, unsigned processes) : random_(seed), network_(agenda_, test::mix(seed), processes)
     {
         network_.on_arrival([this](unsigned process, Packet packet) { processes_[process]->on_arrival(std::move(packet)); });
-        network_.on_refusal([this](unsigned process, udp::Address to) { processes_[process]->on_refused(to); });
+        network_.on_refusal([this](unsigned process, Packet packet) { processes_[process]->on_refused(std::move(packet)); });
     }
 
     Process &add(Habits habits)

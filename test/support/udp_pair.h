@@ -64,13 +64,13 @@ struct Delivered {
 
 class UdpPair {
   public:
-    explicit UdpPair(const udp::ProtocolSettings &settings = plain())
+    explicit UdpPair(const udp::ProtocolSettings &settings = plain(), const Sink &sink = Delivered::sink())
     {
         for (unsigned i = 0; i < 2; ++i) {
             addresses_[i] = udp::Address::v4({10, 0, 0, static_cast<std::uint8_t>(i + 1)}, 4711);
             udp::Key key{};
             key[0] = static_cast<std::uint8_t>(i + 1);
-            ends_[i] = std::make_unique<udp::Endpoint>(settings, key, std::vector{addresses_[i]}, Delivered::sink());
+            ends_[i] = std::make_unique<udp::Endpoint>(settings, key, std::vector{addresses_[i]}, sink);
         }
         for (unsigned i = 0; i < 2; ++i)
             peers_[i] = ends_[i]->connect(ends_[1 - i]->card());

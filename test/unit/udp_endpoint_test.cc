@@ -17,11 +17,26 @@ using test::WirePacket;
 
 std::string kinds(const std::vector<WirePacket> &packets)
 {
-    static constexpr const char *names[] = {"?", "hello", "welcome", "data", "ack", "size_probe", "size_answer", "alive", "bye", "part"};
+    static constexpr const char *names[] = {"?", "hello", "welcome", "data", "ack", "size_probe", "size_answer", "alive", "bye", "part", "bye_answer"};
     std::string text;
     for (const WirePacket &packet : packets)
-        text += (text.empty() ? "" : " ") + std::string(names[static_cast<int>(packet.kind())]);
+        text += (text.empty() ? "" : " ") + std::string(names[static_cast<int>(packet.kind()) & 15]);
     return text;
+}
+
+std::vector<GuardKind> guards()
+{
+    std::vector<GuardKind> all{GuardKind::token, GuardKind::mac};
+    if (can_seal())
+        all.push_back(GuardKind::seal);
+    return all;
+}
+
+ProtocolSettings guarded(GuardKind guard)
+{
+    ProtocolSettings settings = UdpPair::plain();
+    settings.guard = guard;
+    return settings;
 }
 
 TEST(UdpEndpoint, GreetsBeforeItSends)
@@ -157,37 +172,126 @@ TEST(UdpEndpoint, AnUnansweredPacketIsSentAgain)
     EXPECT_EQ(pair[0].counters().sent_again, 1u);
 }
 
-TEST(UdpEndpoint, RefusalsOfAnOpenPairAreBelievedWhenTheyAreMany)
+// The host of end 1 refuses what end 0 sends there, until end 0 believes it. Number of packets it took.
+unsigned refuse_all(UdpPair &pair, Time limit)
 {
-    UdpPair pair;
-    ASSERT_TRUE(pair.open());
-    pair[0].on_refused(pair.address(1), pair.now());
-    pair[0].on_refused(pair.address(1), pair.now());
-    EXPECT_FALSE(pair[0].failure());
-    // A sign of life ends the suspicion.
-    EXPECT_EQ(pair.send(0, 100), Status::ok);
-    pair.exchange();
-    pair.wait(1ms);
-    pair.exchange();
-    pair[0].on_refused(pair.address(1), pair.now());
-    pair[0].on_refused(pair.address(1), pair.now());
-    pair[0].on_refused(Address::v4({1, 2, 3, 4}, 5), pair.now());
-    EXPECT_FALSE(pair[0].failure());
-    pair[0].on_refused(pair.address(1), pair.now());
-    EXPECT_TRUE(pair[0].failure());
-    EXPECT_EQ(pair.send(0, 100), Status::unreachable);
-    EXPECT_EQ(pair[0].outstanding(), 0u);
+    unsigned count = 0;
+    for (Time end = pair.now() + limit; pair.now() < end && pair.peer(0)->state == PairState::open;) {
+        for (const WirePacket &packet : pair.sent_by(0)) {
+            pair[0].on_refused(packet.to, packet.header(), pair.now());
+            ++count;
+        }
+        Time next = std::max(std::min(pair[0].next_deadline(), end), pair.now() + 1ms);
+        pair.wait(next - pair.now());
+    }
+    return count;
+}
+
+TEST(UdpEndpoint, RefusalsOfAnOpenPairAreBelievedWhenItDoesNotAnswer)
+{
+    for (GuardKind guard : guards()) {
+        UdpPair pair(guarded(guard));
+        ASSERT_TRUE(pair.open());
+        EXPECT_EQ(pair.send(0, 100), Status::ok);
+        Time begin = pair.now();
+        EXPECT_GE(refuse_all(pair, 30s), 3u);
+        EXPECT_TRUE(pair[0].failure());
+        EXPECT_NE(pair[0].failure().text.find("has ended"), std::string::npos) << pair[0].failure().text;
+        EXPECT_LE(pair.now() - begin, guard == GuardKind::token ? Time(500ms) : Time(12s));
+        EXPECT_EQ(pair.send(0, 100), Status::unreachable);
+        EXPECT_EQ(pair[0].outstanding(), 0u);
+    }
+}
+
+// Whoever forges refusals makes us ask, no more.
+TEST(UdpEndpoint, ForgedRefusalsChangeNothing)
+{
+    for (GuardKind guard : guards()) {
+        UdpPair pair(guarded(guard));
+        ASSERT_TRUE(pair.open());
+        EXPECT_EQ(pair.send(0, 100), Status::ok);
+        WirePacket data = pair.sent_by(0)[0];
+        pair.deliver(1, data);
+        pair.wait(1ms);
+        pair.exchange();
+        // Of packets that were never sent: they do not even make us ask.
+        Header invented = data.header();
+        for (int i = 0; i < 100; ++i) {
+            invented.number = static_cast<std::uint64_t>(i);
+            pair[0].on_refused(pair.address(1), invented, pair.now());
+            pair[0].on_too_wide(pair.address(1), 100, &invented, pair.now());
+        }
+        EXPECT_EQ(kinds(pair.sent_by(0)), "");
+        EXPECT_EQ(pair[0].counters().alien, 100u);
+        EXPECT_EQ(pair.peer(0)->packet_size, 1200u);
+        // Of one that somebody has seen, for a minute.
+        for (int i = 0; i < 6000; ++i) {
+            pair[0].on_refused(pair.address(1), data.header(), pair.now());
+            pair.exchange();
+            pair.wait(10ms);
+        }
+        EXPECT_FALSE(pair[0].failure()) << pair[0].failure().text;
+        // The peer computes; its caretaker looks after an eighth of the silence limit.
+        for (int i = 0; guard != GuardKind::token && i < 370; ++i) {
+            pair[0].on_refused(pair.address(1), data.header(), pair.now());
+            pair.wait(10ms);
+        }
+        pair.exchange();
+        EXPECT_FALSE(pair[0].failure()) << pair[0].failure().text;
+        EXPECT_EQ(pair.peer(0)->refusals, 0u);
+    }
 }
 
 TEST(UdpEndpoint, TheEndOfOneThatNobodyUsesIsNoFailure)
 {
     UdpPair pair;
     ASSERT_TRUE(pair.open());
+    EXPECT_EQ(pair.send(0, 100), Status::ok);
     pair[0].let_go(pair.peer(0));
-    for (int i = 0; i < 3; ++i)
-        pair[0].on_refused(pair.address(1), pair.now());
+    refuse_all(pair, 30s);
     EXPECT_FALSE(pair[0].failure());
     EXPECT_EQ(pair.send(0, 100), Status::unreachable) << "it has ended all the same";
+}
+
+// Nothing of a message that will never be whole is written to where it belonged: that may be somebody else's memory by now.
+TEST(UdpEndpoint, AFailedPairWritesNowhere)
+{
+    for (bool bye : {false, true}) {
+        static std::vector<std::byte> place;
+        place.assign(100'000, std::byte{0});
+        Sink sink{[](const Envelope &, void *, std::size_t, std::size_t) -> void * { return place.data(); },
+                  [](int, void *, void *, std::size_t) {}};
+        sink.place = [](int, void *) -> void * { return place.data(); };
+        sink.placed = [](int, void *) {};
+        UdpPair pair(UdpPair::plain(), sink);
+        ASSERT_TRUE(pair.open());
+        EXPECT_EQ(pair.send(0, 0), Status::ok);
+        pair.exchange();
+        std::vector<std::byte> payload(100'000, std::byte{1});
+        Message message{0, nullptr, 0, {payload.data(), payload.size()}};
+        SendProgress progress;
+        (void) pair[1].send(pair.peer(1), message, &progress, pair.now());
+        auto packets = pair.sent_by(1);
+        ASSERT_GT(packets.size(), 3u);
+        pair.deliver(0, packets[0]);
+        pair.deliver(0, packets[1]);
+        ASSERT_FALSE(pair[0].expected().place.empty()) << "this test tests something";
+        if (bye) {
+            pair[1].close();
+            for (WirePacket &packet : pair.sent_by(1))
+                pair.deliver(0, packet);
+            EXPECT_EQ(pair.peer(0)->state, PairState::left);
+        } else {
+            EXPECT_EQ(pair.send(0, 100), Status::ok);
+            refuse_all(pair, 30s);
+            EXPECT_TRUE(pair[0].failure());
+        }
+        place.assign(100'000, std::byte{0});
+        EXPECT_TRUE(pair[0].expected().place.empty());
+        for (WirePacket &packet : packets)
+            pair.deliver(0, packet);
+        EXPECT_EQ(place, std::vector<std::byte>(100'000));
+    }
 }
 
 TEST(UdpEndpoint, OneThatLeftAndIsWantedAgainIsAskedFor)
@@ -263,8 +367,22 @@ TEST(UdpEndpoint, AByeIsTheEnd)
     pair[1].close();
     auto bye = pair.sent_by(1);
     ASSERT_EQ(kinds(bye), "bye");
+    EXPECT_FALSE(pair[1].closed());
     pair.deliver(0, bye[0]);
     EXPECT_EQ(pair.peer(0)->state, PairState::left);
+    auto answer = pair.sent_by(0);
+    ASSERT_EQ(kinds(answer), "bye_answer");
+    // It is lost, so the good-bye comes again, and is answered again.
+    pair.wait(20ms);
+    bye = pair.sent_by(1);
+    ASSERT_EQ(kinds(bye), "bye");
+    pair.deliver(0, bye[0]);
+    answer = pair.sent_by(0);
+    ASSERT_EQ(kinds(answer), "bye_answer");
+    pair.deliver(1, answer[0]);
+    EXPECT_TRUE(pair[1].closed());
+    pair.wait(2s);
+    EXPECT_EQ(kinds(pair.sent_by(1)), "");
     EXPECT_EQ(pair[0].outstanding(), 0u) << "the good-bye acknowledged what had arrived";
     EXPECT_FALSE(pair[0].failure());
     EXPECT_EQ(pair.send(0, 100), Status::unreachable);
@@ -273,7 +391,7 @@ TEST(UdpEndpoint, AByeIsTheEnd)
 
 TEST(UdpEndpoint, AStrangersPacketsAreCountedAndDropped)
 {
-    for (GuardKind guard : {GuardKind::token, GuardKind::mac}) {
+    for (GuardKind guard : guards()) {
         ProtocolSettings settings = UdpPair::plain();
         settings.guard = guard;
         UdpPair pair(settings);
@@ -298,34 +416,256 @@ TEST(UdpEndpoint, AStrangersPacketsAreCountedAndDropped)
     }
 }
 
-TEST(UdpEndpoint, EveryoneGetsPacketsGuardedAsItWants)
+TEST(UdpEndpoint, PacketsAreGuardedAsTheStricterOneWants)
 {
-    // The guard is on the card of the receiver.
-    ProtocolSettings with_mac = UdpPair::plain(), with_token = UdpPair::plain();
-    with_mac.guard = GuardKind::mac;
     Address a = Address::v4({10, 0, 0, 1}, 1), b = Address::v4({10, 0, 0, 2}, 1);
-    test::Delivered delivered;
-    test::Delivered::current = &delivered;
-    Endpoint first(with_mac, Key{1}, {a}, test::Delivered::sink()), second(with_token, Key{2}, {b}, test::Delivered::sink());
-    Peer *to_second = first.connect(second.card());
-    second.connect(first.card());
-    Message message;
-    for (int round = 0; round < 3; ++round) {
-        SendProgress progress;
-        (void) first.send(to_second, message, &progress, 1s);
-        for (auto [from, to, address] : {std::tuple{&first, &second, a}, std::tuple{&second, &first, b}}) {
-            Transmission transmission;
-            while (from->poll_transmit(&transmission, 1s)) {
-                std::vector<std::byte> bytes;
-                for (const auto &piece : transmission.pieces)
-                    bytes.insert(bytes.end(), piece.data, piece.data + piece.size);
-                to->on_datagram(*decode(bytes), address, 1s);
+    for (bool known : {false, true}) {
+        test::Delivered delivered;
+        test::Delivered::current = &delivered;
+        Endpoint first(guarded(GuardKind::mac), Key{1}, {a}, test::Delivered::sink());
+        Endpoint second(guarded(GuardKind::token), Key{2}, {b}, test::Delivered::sink());
+        Peer *to_second = first.connect(second.card());
+        if (known)
+            second.connect(first.card());
+        Message message;
+        for (int round = 0; round < 3; ++round) {
+            SendProgress progress;
+            (void) first.send(to_second, message, &progress, 1s);
+            for (auto [from, to, address] : {std::tuple{&first, &second, a}, std::tuple{&second, &first, b}}) {
+                Transmission transmission;
+                while (from->poll_transmit(&transmission, 1s)) {
+                    std::vector<std::byte> bytes;
+                    for (const auto &piece : transmission.pieces)
+                        bytes.insert(bytes.end(), piece.data, piece.data + piece.size);
+                    to->on_datagram(*decode(bytes), address, 1s);
+                }
             }
         }
+        test::Delivered::current = nullptr;
+        EXPECT_GE(delivered.messages.size(), 1u);
+        EXPECT_EQ(first.counters().alien + second.counters().alien, 0u);
+        EXPECT_EQ(to_second->guard, GuardKind::mac);
+        second.for_each_peer([&](const Peer &peer) {
+            EXPECT_EQ(peer.guard, GuardKind::mac);
+            EXPECT_EQ(peer.uses_its_secret, known) << "what both know is used";
+        });
     }
-    test::Delivered::current = nullptr;
-    EXPECT_GE(delivered.messages.size(), 1u);
-    EXPECT_EQ(first.counters().alien + second.counters().alien, 0u);
+}
+
+bool contains(const std::vector<std::byte> &bytes, std::span<const std::byte> what)
+{
+    return !std::ranges::search(bytes, what).empty();
+}
+
+// Everything that two processes say to each other is looked at for what would let others speak in their names.
+TEST(UdpEndpoint, NoSecretTravels)
+{
+    for (GuardKind guard : guards()) {
+        UdpPair pair(guarded(guard));
+        std::vector<WirePacket> seen;
+        auto carry = [&] {
+            for (bool something = true; something;) {
+                something = false;
+                for (unsigned i = 0; i < 2; ++i) {
+                    for (WirePacket &packet : pair.sent_by(i)) {
+                        seen.push_back(packet);
+                        pair.deliver(1 - i, packet);
+                        something = true;
+                    }
+                }
+            }
+        };
+        EXPECT_EQ(pair.send(0, 100), Status::again);
+        EXPECT_EQ(pair.send(1, 100), Status::again);
+        carry();
+        EXPECT_EQ(pair.send(0, 100, 0, 0x5a), Status::ok);
+        EXPECT_EQ(pair.send(1, 100, 0, 0x5a), Status::ok);
+        carry();
+        pair[0].close();
+        carry();
+        EXPECT_GE(seen.size(), 8u);
+        std::vector<std::byte> message(100, std::byte{0x5a});
+        bool readable = false;
+        for (const WirePacket &packet : seen) {
+            readable |= contains(packet.bytes, message);
+            for (unsigned i = 0; i < 2; ++i) {
+                EXPECT_FALSE(contains(packet.bytes, std::as_bytes(std::span(*pair[i].card().secret)))) << kinds({packet});
+                EXPECT_FALSE(contains(packet.bytes, std::as_bytes(std::span(pair.peer(i)->to_it.mac)))) << kinds({packet});
+                EXPECT_FALSE(contains(packet.bytes, std::as_bytes(std::span(pair.peer(i)->to_it.seal).first(16)))) << kinds({packet});
+            }
+        }
+        EXPECT_EQ(readable, guard != GuardKind::seal);
+    }
+}
+
+// Who has the card of one process, as a client has that of a server, may greet it in its own name and in no other that is known.
+TEST(UdpEndpoint, ANameIsOfWhoHasItsSecret)
+{
+    Address a = Address::v4({10, 0, 0, 1}, 1), b = Address::v4({10, 0, 0, 2}, 1);
+    for (bool known_before : {true, false}) {
+        UdpPair pair;
+        test::Delivered delivered;
+        test::Delivered::current = &delivered;
+        Endpoint server(UdpPair::plain(), Key{1}, {a}, test::Delivered::sink());
+        Endpoint real(UdpPair::plain(), Key{2}, {b}, test::Delivered::sink());
+        int word;
+        auto source = reinterpret_cast<pm_peer *>(&word);
+        if (known_before)
+            server.introduce(real.card(), source);
+        // A hello of the real one, in which the secret is replaced by another one.
+        Endpoint other(UdpPair::plain(), Key{3}, {b}, test::Delivered::sink());
+        Peer *to_server = other.connect(server.card());
+        Message message;
+        SendProgress progress;
+        ASSERT_EQ(other.send(to_server, message, &progress, 1s), Status::again);
+        Transmission transmission;
+        ASSERT_TRUE(other.poll_transmit(&transmission, 1s));
+        std::vector<std::byte> hello(transmission.pieces[0].data, transmission.pieces[0].data + transmission.pieces[0].size);
+        std::uint64_t name = real.card().name;
+        std::memcpy(hello.data() + sizeof(Header) + sizeof(Nonce), &name, sizeof name);
+        auto forged = decode(hello);
+        forged->header.guard[0] = 0;
+        SipHash hash(hello_key(*server.card().secret));
+        hash.add(std::as_bytes(std::span(&forged->header, 1)));
+        hash.add(forged->body);
+        forged->header.guard[0] = hash.finish();
+        server.on_datagram(*forged, b, 1s);
+        EXPECT_EQ(server.peers(), known_before ? 0u : 1u) << "a name that nobody knows may be anybody's";
+        if (!known_before)
+            server.introduce(real.card(), source);
+        EXPECT_EQ(server.peers(), 0u);
+        server.for_each_peer([&](const Peer &peer) { EXPECT_EQ(peer.source, nullptr); });
+        EXPECT_NE(server.connect(real.card()), nullptr);
+        EXPECT_EQ(server.peers(), 1u);
+        test::Delivered::current = nullptr;
+    }
+}
+
+// Under mac and seal nothing that was recorded is taken a second time, whatever it is.
+TEST(UdpEndpoint, ReplayedControlPacketsChangeNothing)
+{
+    for (GuardKind guard : guards()) {
+        if (guard == GuardKind::token)
+            continue;
+        ProtocolSettings settings = guarded(guard);
+        settings.packet_sizes = {1200, 1472};
+        UdpPair pair(settings);
+        std::vector<WirePacket> recorded;  // for end 0
+        auto carry = [&](Time time) {
+            for (Time end = pair.now() + time; pair.now() <= end; pair.wait(1ms)) {
+                for (WirePacket &packet : pair.sent_by(0))
+                    pair.deliver(1, packet);
+                for (WirePacket &packet : pair.sent_by(1)) {
+                    recorded.push_back(packet);
+                    pair.deliver(0, packet);
+                }
+            }
+        };
+        EXPECT_EQ(pair.send(1, 100), Status::again);
+        carry(5ms);
+        EXPECT_EQ(pair.send(1, 5000), Status::ok);
+        carry(5ms);
+        EXPECT_EQ(pair.send(0, 5000), Status::ok);
+        carry(30ms);
+        EXPECT_EQ(pair.send(0, 100), Status::ok);
+        carry(30ms);
+        pair.wait(10s);  // asks
+        carry(5ms);
+        std::string said = kinds(recorded);
+        for (const char *kind : {"hello", "data", "ack", "size_probe", "size_answer", "alive"})
+            EXPECT_NE(said.find(kind), std::string::npos) << kind << " is not in: " << said;
+        // Nothing is changed by them, and nothing is answered but the hello.
+        Time heard = pair.peer(0)->last_heard;
+        std::uint64_t number = pair.peer(0)->next_number;
+        std::size_t messages = pair.delivered(0).messages.size();
+        pair.wait(1s);
+        for (const WirePacket &packet : recorded)
+            pair.deliver(0, packet);
+        EXPECT_EQ(pair.peer(0)->last_heard, heard) << "a recorded packet is no sign of life";
+        EXPECT_EQ(pair.peer(0)->state, PairState::open);
+        EXPECT_EQ(pair.delivered(0).messages.size(), messages);
+        for (const WirePacket &packet : pair.sent_by(0))
+            EXPECT_EQ(packet.kind(), Kind::welcome);
+        EXPECT_LE(pair.peer(0)->next_number - number, 1u);
+
+        // A good-bye, when the pair has been made again, and the hello that was before it.
+        pair[1].disconnect(pair.peer(1));
+        carry(5ms);
+        EXPECT_EQ(pair.peer(0)->state, PairState::left);
+        pair[0].renew(pair.peer(0));
+        EXPECT_EQ(pair.send(0, 100), Status::again);
+        std::vector<WirePacket> before = std::exchange(recorded, {});
+        ASSERT_NE(kinds(before).find("bye"), std::string::npos);
+        for (const WirePacket &packet : before)
+            pair.deliver(0, packet);
+        carry(5ms);
+        EXPECT_EQ(pair.send(0, 100), Status::ok);
+        carry(5ms);
+        ASSERT_EQ(pair.peer(0)->state, PairState::open);
+        for (const WirePacket &packet : before)
+            pair.deliver(0, packet);
+        EXPECT_EQ(pair.peer(0)->state, PairState::open);
+        EXPECT_EQ(pair.send(0, 100), Status::ok);
+        carry(5ms);
+        EXPECT_EQ(pair[0].outstanding(), 0u);
+        EXPECT_FALSE(pair[0].failure());
+    }
+}
+
+// A hello from before is no obstacle to meeting again.
+TEST(UdpEndpoint, AnOldHelloKeepsNobodyOut)
+{
+    for (GuardKind guard : guards()) {
+        UdpPair pair(guarded(guard));
+        EXPECT_EQ(pair.send(1, 100), Status::again);
+        WirePacket old = pair.sent_by(1)[0];
+        pair[1].disconnect(pair.peer(1));
+        Peer *again = pair[1].connect(pair[0].card());
+        pair.deliver(0, old);
+        EXPECT_EQ(pair.send(0, 100), Status::again);
+        pair.exchange();
+        EXPECT_EQ(pair.send(0, 100), Status::ok);
+        pair.exchange();
+        EXPECT_EQ(pair.delivered(1).messages.size(), 1u);
+        EXPECT_EQ(again->state, PairState::open);
+    }
+}
+
+// The good-bye is lost, or comes late: what was sent to somebody who had left, and is wanted back, arrives at who comes back.
+TEST(UdpEndpoint, WhatWasSentBeforeTheGoodByeWasReadIsNotLost)
+{
+    for (GuardKind guard : guards()) {
+        for (bool it_greets : {false, true}) {
+            UdpPair pair(guarded(guard));
+            ASSERT_TRUE(pair.open());
+            EXPECT_EQ(pair.send(0, 100), Status::ok);
+            pair.exchange();
+            pair.wait(1ms);
+            pair.exchange();
+            std::size_t before = pair.delivered(1).messages.size();
+            pair[0].let_go(pair.peer(0));
+            pair[1].disconnect(pair.peer(1));
+            auto bye = pair.sent_by(1);
+            ASSERT_EQ(kinds(bye), "bye");
+            pair[0].renew(pair.peer(0));
+            EXPECT_EQ(pair.send(0, 100), Status::ok) << "it does not know yet";
+            EXPECT_EQ(pair.send(0, 0, 10), Status::ok);
+            Peer *again = pair[1].connect(pair[0].card());
+            if (it_greets) {
+                Message message;
+                SendProgress progress;
+                EXPECT_EQ(pair[1].send(again, message, &progress, pair.now()), Status::again);
+            }
+            for (int i = 0; i < 200; ++i) {
+                pair.exchange();
+                pair.wait(5ms);
+            }
+            EXPECT_FALSE(pair[0].failure()) << pair[0].failure().text;
+            EXPECT_EQ(pair.delivered(1).messages.size(), before + 2);
+            EXPECT_EQ(pair.peer(0)->state, PairState::open);
+            EXPECT_EQ(pair[0].outstanding(), 0u);
+        }
+    }
 }
 
 TEST(UdpEndpoint, TheSameCardIsTheSamePeer)
@@ -368,7 +708,7 @@ TEST(UdpEndpoint, ProbesForLongerPacketsWhenThereIsSomethingLongToSend)
 // The host or a router says how wide the path is: what was on its way goes at once, in parts, and new packets fit.
 TEST(UdpEndpoint, APacketThatIsTooLongForThePathGoesInParts)
 {
-    for (GuardKind guard : {GuardKind::token, GuardKind::mac}) {
+    for (GuardKind guard : guards()) {
         ProtocolSettings settings = UdpPair::plain();
         settings.packet_sizes = {548, 1200};
         settings.guard = guard;
@@ -376,7 +716,7 @@ TEST(UdpEndpoint, APacketThatIsTooLongForThePathGoesInParts)
         ASSERT_TRUE(pair.open());
         EXPECT_EQ(pair.send(0, 1100), Status::ok);
         ASSERT_EQ(kinds(pair.sent_by(0)), "data");
-        pair[0].on_too_wide(pair.peer(0)->address, 572, pair.now());
+        pair[0].on_too_wide(pair.peer(0)->address, 572, nullptr, pair.now());
         EXPECT_EQ(pair.peer(0)->packet_size, 572u);
         auto parts = pair.sent_by(0);
         ASSERT_EQ(kinds(parts), "part part part");

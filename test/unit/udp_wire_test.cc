@@ -58,7 +58,7 @@ TEST(UdpWire, RefusesWhatIsTooShortOrOfNoKind)
     for (unsigned kind = 0; kind < 256; ++kind) {
         bytes[0] = static_cast<std::byte>(kind);
         unsigned without_flag = kind & 0x7f;
-        EXPECT_EQ(decode(bytes).has_value(), without_flag >= 1 && without_flag <= 9) << kind;
+        EXPECT_EQ(decode(bytes).has_value(), without_flag >= 0x11 && without_flag <= 0x1a) << kind;
     }
     bytes[0] = static_cast<std::byte>(Kind::data);
     for (std::size_t size = 0; size < sizeof(Header); ++size)
@@ -87,8 +87,10 @@ TEST(UdpWire, WidensSequenceNumbersNearTheReference)
 Card card_with(std::vector<Address> addresses)
 {
     Card card;
-    for (std::size_t i = 0; i < card.key.size(); ++i)
-        card.key[i] = static_cast<std::uint8_t>(i * 3 + 1);
+    card.secret.emplace();
+    for (std::size_t i = 0; i < card.secret->size(); ++i)
+        (*card.secret)[i] = static_cast<std::uint8_t>(i * 3 + 1);
+    card.name = name_of(*card.secret);
     card.addresses = std::move(addresses);
     return card;
 }
@@ -105,7 +107,7 @@ Address v6(std::uint8_t last, std::uint16_t port)
 
 TEST(UdpCard, IsReadAsItWasWritten)
 {
-    for (GuardKind guard : {GuardKind::token, GuardKind::mac}) {
+    for (GuardKind guard : {GuardKind::token, GuardKind::mac, GuardKind::seal}) {
         Card card = card_with({Address::v4({10, 1, 2, 3}, 4711), Address::v4({192, 168, 0, 255}, 4711), v6(9, 4711)});
         card.guard = guard;
         std::byte bytes[Card::max_size];
@@ -113,7 +115,8 @@ TEST(UdpCard, IsReadAsItWasWritten)
         EXPECT_EQ(size, 16u + 3 + 2 * 4 + 16);
         auto read = Card::read({bytes, size});
         ASSERT_TRUE(read);
-        EXPECT_EQ(read->key, card.key);
+        EXPECT_EQ(read->secret, card.secret);
+        EXPECT_EQ(read->name, card.name);
         EXPECT_EQ(read->guard, guard);
         EXPECT_EQ(read->addresses, card.addresses);
     }
@@ -158,7 +161,7 @@ TEST(UdpCard, OfAnotherLengthIsNone)
     std::size_t size = card_with({Address::v4({10, 0, 0, 1}, 5), v6(1, 5)}).write(bytes);
     for (std::size_t other = 0; other <= Card::max_size + 1; ++other)
         EXPECT_EQ(Card::read({bytes, other}).has_value(), other == size) << other;
-    bytes[sizeof(Key) + 2] |= std::byte{0x80};  // an unknown guard
+    bytes[sizeof(Key) + 2] |= std::byte{0xc0};  // an unknown guard
     EXPECT_FALSE(Card::read({bytes, size}));
 }
 
@@ -258,14 +261,72 @@ TEST(UdpGuard, EveryBitCounts)
     EXPECT_NE(siphash(key, bytes), right);
 }
 
-TEST(UdpGuard, TokenAndNameAreDifferentWordsOfAKey)
+TEST(UdpGuard, KeysDifferByDirectionNoncesAndSecrets)
 {
-    Key key = reference_key(), other = reference_key();
-    other[0] ^= 1;
-    EXPECT_EQ(token_of(key), token_of(key));
-    EXPECT_NE(token_of(key), name_of(key));
-    EXPECT_NE(token_of(key), token_of(other));
-    EXPECT_NE(name_of(key), name_of(other));
+    Key a = reference_key(), b = reference_key();
+    b[0] ^= 1;
+    EXPECT_NE(name_of(a), name_of(b));
+    EXPECT_NE(nonce_of(a, 1, 1), nonce_of(a, 1, 2));
+    EXPECT_NE(nonce_of(a, 1, 1), nonce_of(a, 2, 1));
+    EXPECT_NE(hello_key(a), hello_key(b));
+    EXPECT_NE(hello_key(a, b), hello_key(b, a));
+    Side one{1, &a, nonce_of(a, 2, 1)}, other{2, &b, nonce_of(b, 1, 1)};
+    Side later = other, not_common = other, stranger = other;
+    later.nonce = nonce_of(b, 1, 2);
+    not_common.secret = nullptr;
+    stranger.secret = &a;
+    DirectionKeys keys(one, other);
+    EXPECT_EQ(DirectionKeys(one, other).mac, keys.mac);
+    for (const DirectionKeys &others : {DirectionKeys(other, one), DirectionKeys(one, later), DirectionKeys(one, not_common),
+                                        DirectionKeys(one, stranger)}) {
+        EXPECT_NE(others.mac, keys.mac);
+        EXPECT_NE(others.seal, keys.seal);
+        EXPECT_NE(others.token, keys.token);
+        EXPECT_NE(others.first_number, keys.first_number);
+    }
+}
+
+TEST(UdpGuard, WhatIsSealedIsReadByTheOtherOneAlone)
+{
+    if (!can_seal())
+        GTEST_SKIP() << "built without libsodium";
+    Key secret = reference_key();
+    DirectionKeys keys({1, &secret, {}}, {2, &secret, {1}}), back({2, &secret, {1}}, {1, &secret, {}});
+    std::vector<std::byte> header = counting(56), clear = counting(500), body(500);
+    std::byte tag[seal_tag_size];
+    seal_body(keys, 7, header, clear, body.data(), tag);
+    EXPECT_NE(body, clear);
+    auto opened = [&](const DirectionKeys &with, std::uint64_t number) {
+        std::vector<std::byte> copy = body;
+        return open_body(with, number, header, copy, tag) && copy == clear;
+    };
+    EXPECT_TRUE(opened(keys, 7));
+    EXPECT_FALSE(opened(keys, 8));
+    EXPECT_FALSE(opened(back, 7));
+    for (std::byte *byte : {&body[499], &header[3], &tag[15]}) {
+        *byte ^= std::byte{1};
+        EXPECT_FALSE(opened(keys, 7));
+        *byte ^= std::byte{1};
+    }
+    EXPECT_TRUE(opened(keys, 7));
+}
+
+TEST(UdpGuard, EachNumberIsTakenOnce)
+{
+    SeenNumbers seen;
+    std::vector<bool> came(20'000);
+    test::Random random(5);
+    std::uint64_t start = std::uint64_t{1} << 61, highest = 0;
+    for (int i = 0; i < 50'000; ++i) {
+        std::uint64_t number = std::min<std::uint64_t>(i / 3 + random.below(random.one_in(50) ? 3000 : 100), came.size() - 1);
+        bool old = number + SeenNumbers::size <= highest;
+        ASSERT_EQ(seen.is_new(start + number), !old && !came[number]) << number;
+        if (old)
+            continue;
+        came[number] = true;
+        highest = std::max(highest, number);
+        seen.add(start + number);
+    }
 }
 
 }  // namespace

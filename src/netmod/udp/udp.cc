@@ -15,6 +15,8 @@ namespace pm::udp {
 namespace {
 
 const std::string prefix = "MPIR_CVAR_CH4_COMPOSITE_UDP_";
+constexpr Time good_bye_limit = std::chrono::milliseconds(100);
+constexpr unsigned caretaker_limit = 16 * 1024;  // datagrams in one turn, more than a socket holds: whoever sends more does not keep the owner out
 
 Error unknown(const std::string &setting, const std::string &value, const std::string &known)
 {
@@ -40,8 +42,13 @@ Result<std::unique_ptr<Udp>> Udp::create(const Settings &settings, const Sink &s
     ProtocolSettings protocol;
     if (settings.guard == "mac")
         protocol.guard = GuardKind::mac;
+    else if (settings.guard == "seal")
+        protocol.guard = GuardKind::seal;
     else if (settings.guard != "token")
-        return unknown("GUARD", settings.guard, "token, mac");
+        return unknown("GUARD", settings.guard, "token, mac, seal");
+    if (protocol.guard == GuardKind::seal && !can_seal())
+        return Error{Status::invalid, "udp: " + prefix + "GUARD is \"seal\", and this library was built without libsodium, which enciphers; "
+                                          "choose \"mac\", or build it where libsodium is"};
     if (settings.recovery == "go_back_n")
         protocol.recovery = Recovery::go_back_n;
     else if (settings.recovery != "selective")
@@ -72,13 +79,13 @@ Result<std::unique_ptr<Udp>> Udp::create(const Settings &settings, const Sink &s
     device->socket_ = std::move(socket.value());
     for (Address &address : addresses.value())
         address.port = device->socket_->port();
-    Key key;
-    if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size()))
+    Key secret;
+    if (getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size()))
         return system_error("getrandom", errno);
     protocol.receive_buffer = device->socket_->receive_buffer();
     device->park_limit_ = protocol.receive_buffer;
     device->addresses_ = addresses.value();
-    device->endpoint_ = std::make_unique<Endpoint>(protocol, key, std::move(addresses.value()), sink);
+    device->endpoint_ = std::make_unique<Endpoint>(protocol, secret, std::move(addresses.value()), sink);
     device->note_deadline();
     return device;
 }
@@ -93,9 +100,15 @@ Udp::~Udp()
         leave_.notify_all();
         caretaker_.join();
     }
-    if (endpoint_ != nullptr) {
-        endpoint_->close();
-        transmit(now());
+    if (endpoint_ == nullptr)
+        return;
+    // Good-byes that are lost are said again, for a moment: one who is not there would miss us.
+    endpoint_->close();
+    Time end = now() + good_bye_limit;
+    while (transmit(now()), !endpoint_->closed() && now() < end) {
+        sleep(end - now());
+        receive(false);
+        endpoint_->on_timer(now());
     }
 }
 
@@ -112,6 +125,9 @@ Result<Udp::Peer *> Udp::connect(const void *card, std::size_t size)
     if (std::ranges::none_of(other->addresses, [&](const Address &address) { return socket_->reaches(address); }))
         return Error{Status::unreachable, "udp: a peer offers only IPv6 addresses, such as " + other->addresses.front().ip_text() +
                                               ", and this process only IPv4 ones; name an IPv6 subnet in " + prefix + "INTERFACES"};
+    if (other->guard == GuardKind::seal && !can_seal())
+        return Error{Status::unreachable, "udp: a peer wants its packets sealed (" + prefix +
+                                              "GUARD), and this library was built without libsodium, which does that"};
     InsideGate inside(gate_);
     Peer *peer = endpoint_->connect(*other);
     if (peer == nullptr)
@@ -208,14 +224,18 @@ unsigned Udp::receive(bool park)
             socket_->expect_trains();
         if (!park || (header.kind() != Kind::data && header.kind() != Kind::part))
             return endpoint_->on_datagram({header, body}, from, time);
-        if (parked_bytes_ + body.size() > park_limit_)
-            return;  // it will be sent again
+        if (parked_bytes_ + cost_of(body.size()) > park_limit_ || !endpoint_->believes({header, body}))
+            return;  // it will be sent again, or is a stranger's
         parked_bytes_ += cost_of(body.size());
         parked_.push_back({header, {body.begin(), body.end()}, from});
     };
-    auto on_refused = [&](const Address &to) { endpoint_->on_refused(to, now()); };
-    auto on_too_wide = [&](const Address &to, std::size_t width) { endpoint_->on_too_wide(to, width, now()); };
-    unsigned count = socket_->receive(park ? Endpoint::Expected{} : endpoint_->expected(), on_datagram, on_refused, on_too_wide);
+    auto on_trouble = [&](const Socket::Trouble &trouble) {
+        if (trouble.width > 0)
+            endpoint_->on_too_wide(trouble.to, trouble.width, trouble.quoted ? &*trouble.quoted : nullptr, now());
+        else if (trouble.quoted)
+            endpoint_->on_refused(trouble.to, *trouble.quoted, now());
+    };
+    unsigned count = socket_->receive(park ? Endpoint::Expected{} : endpoint_->expected(), on_datagram, on_trouble);
     receive_time_ = time;
     return count;
 }
@@ -232,7 +252,7 @@ unsigned Udp::poll()
         Parked first = std::move(parked_.front());
         parked_.pop_front();
         parked_bytes_ -= cost_of(first.body.size());
-        endpoint_->on_datagram({first.header, first.body}, first.from, now());
+        endpoint_->on_believed({first.header, first.body}, first.from, now());
         ++count;
     }
     count += receive(false);
@@ -316,7 +336,11 @@ void Udp::care()
         if (leaving_ || polls != std::exchange(seen, polls))
             continue;
         InsideGate inside(gate_);
-        while (receive(true) > 0) {
+        for (unsigned count = 0; count < caretaker_limit;) {
+            unsigned received = receive(true);
+            if (received == 0)
+                break;
+            count += received;
         }
         endpoint_->on_timer(now());
         transmit(now());

@@ -30,7 +30,7 @@ namespace pm::udp {
 struct Settings {
     std::string interfaces = "auto";
     std::string ports = "auto";
-    std::string guard = "token";          // or mac
+    std::string guard = "token";          // or mac, seal
     std::string recovery = "selective";   // or go_back_n
     std::string segmentation = "auto";    // or off
     std::chrono::milliseconds silence_limit = std::chrono::seconds(30);  // 0: never

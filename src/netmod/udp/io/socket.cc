@@ -436,7 +436,8 @@ unsigned Socket::receive_expected(const Endpoint::Expected &expected)
     // As expected: datagrams of that size, in that order, of that message; the last one may be shorter.
     std::size_t full = sizeof(Header) + body;
     std::size_t datagrams = (size + full - 1) / full;
-    bool fulfilled = size > 0 && datagrams <= count && (datagrams == 1 ? size <= full : arrivals_[0].segment == full) &&
+    bool fulfilled = size > 0 && datagrams <= count && size - datagrams * sizeof(Header) <= expected.place.size() &&
+                     (datagrams == 1 ? size <= full : arrivals_[0].segment == full) &&
                      size - (datagrams - 1) * full > sizeof(Header);
     for (std::size_t i = 0; fulfilled && i < datagrams; ++i) {
         const Header &header = headers_[i];
@@ -468,11 +469,16 @@ bool Socket::next_trouble(Trouble *trouble)
         msghdr message{};
         sockaddr_storage name{};
         char control[512];
+        Header quoted;
+        iovec piece{&quoted, sizeof quoted};
+        message.msg_iov = &piece;
+        message.msg_iovlen = 1;
         message.msg_name = &name;
         message.msg_namelen = sizeof name;
         message.msg_control = control;
         message.msg_controllen = sizeof control;
-        if (recvmsg(descriptor(), &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+        ssize_t size = recvmsg(descriptor(), &message, MSG_ERRQUEUE | MSG_DONTWAIT);
+        if (size < 0)
             return false;
         for (cmsghdr *header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
             bool error = (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_RECVERR) ||
@@ -483,8 +489,12 @@ bool Socket::next_trouble(Trouble *trouble)
             Address to = our_address(name);
             std::size_t around = to.is_v4() ? 28 : 48;  // what IP and UDP add
             bool too_wide = what.ee_errno == EMSGSIZE && what.ee_info > around;
-            if (too_wide || what.ee_errno == ECONNREFUSED) {
-                *trouble = {to, too_wide ? what.ee_info - around : 0};
+            bool told_by_us = what.ee_origin == SO_EE_ORIGIN_LOCAL;
+            bool has_quote = size == static_cast<ssize_t>(sizeof quoted);
+            if ((too_wide && (told_by_us || has_quote)) || (what.ee_errno == ECONNREFUSED && has_quote)) {
+                *trouble = {to, too_wide ? what.ee_info - around : 0, {}};
+                if (!told_by_us)
+                    trouble->quoted = quoted;
                 return true;
             }
         }

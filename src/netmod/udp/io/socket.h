@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -48,16 +49,24 @@ class Socket {
     bool flush();
     bool stalled() const { return !kept_.empty(); }
 
-    // Calls on_datagram(header, size, body, from) for what is there, on_refused(to) and on_too_wide(to, width). What is expected
+    // What became of an earlier packet: refused, or, with a width, too long for the path. Who says so quotes the packet; our own host
+    // does not.
+    struct Trouble {
+        Address to;
+        std::size_t width = 0;
+        std::optional<Header> quoted;
+    };
+    // Calls on_datagram(header, size, body, from) for what is there, and on_trouble(trouble). What is expected
     // is received where it belongs. A datagram may be too short for a header. Number of datagrams.
-    template <class OnDatagram, class OnRefused, class OnTooWide>
-    unsigned receive(const Endpoint::Expected &expected, OnDatagram on_datagram, OnRefused on_refused, OnTooWide on_too_wide);
+    template <class OnDatagram, class OnTrouble>
+    unsigned receive(const Endpoint::Expected &expected, OnDatagram on_datagram, OnTrouble on_trouble);
     // True when there is something to receive.
     bool readable() const;
 
   private:
     static constexpr std::size_t buffer_size = 65536;
     static constexpr unsigned batch = 8;
+    static constexpr unsigned troubles_limit = 64;  // looked at in one call
     static constexpr std::size_t expected_limit = 64;  // datagrams in one call
 
     // What one receiving call brought.
@@ -76,11 +85,6 @@ class Socket {
     bool receive_single();
     // Number of datagrams that came as expected, into their place; what came otherwise is in the first buffer, one arrival.
     unsigned receive_expected(const Endpoint::Expected &expected);
-    // What became of an earlier packet: refused, or, with a width, too long for the path.
-    struct Trouble {
-        Address to;
-        std::size_t width = 0;
-    };
     bool next_trouble(Trouble *trouble);
     void note_error(int error);
     sockaddr_storage kernel_address(const Address &address, socklen_t *size) const;
@@ -109,8 +113,8 @@ class Socket {
     unsigned successes_ = 0;  // looks in a row that brought something
 };
 
-template <class OnDatagram, class OnRefused, class OnTooWide>
-unsigned Socket::receive(const Endpoint::Expected &expected, OnDatagram on_datagram, OnRefused on_refused, OnTooWide on_too_wide)
+template <class OnDatagram, class OnTrouble>
+unsigned Socket::receive(const Endpoint::Expected &expected, OnDatagram on_datagram, OnTrouble on_trouble)
 {
     unsigned count = 0;
     if (expected.place.size() >= 2 * expected.body_size && expected.body_size >= 512) {
@@ -137,9 +141,11 @@ unsigned Socket::receive(const Endpoint::Expected &expected, OnDatagram on_datag
         }
     }
     if (error_pending_) {
-        error_pending_ = false;
-        for (Trouble trouble; next_trouble(&trouble);)
-            trouble.width > 0 ? on_too_wide(trouble.to, trouble.width) : on_refused(trouble.to);
+        Trouble trouble;
+        unsigned troubles = 0;
+        for (; troubles < troubles_limit && next_trouble(&trouble); ++troubles)
+            on_trouble(trouble);
+        error_pending_ = troubles == troubles_limit;
     }
     return count;
 }

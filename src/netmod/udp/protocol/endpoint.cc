@@ -15,6 +15,10 @@ constexpr std::size_t welcomes_limit = 16;  // that wait to be sent to one peer
 constexpr unsigned size_rounds = 2;
 constexpr Time size_round_length = 20ms;
 constexpr unsigned refusals_believed = 3;
+constexpr Time refusals_patience = 50ms;    // where who reads the traffic is trusted
+constexpr Time first_bye_interval = 10ms;
+constexpr unsigned byes_limit = 7;          // in 1.3 s
+constexpr Time bye_patience = 2s;           // for the good-bye of a pair in whose place there is another one
 constexpr unsigned asks_before_host = 6;    // of twelve in which a peer may answer
 constexpr std::uint16_t closed_port = 9;    // of every host: discard
 constexpr Time sizes_again = 60s;
@@ -33,15 +37,35 @@ constexpr std::uint64_t full_sequence(std::uint32_t first)
     return (std::uint64_t{1} << 32) + first;
 }
 
-// Of a packet, whatever its guard is now.
-std::uint64_t mac_of(const Key &key, Header header, std::span<const std::byte> body, std::uint64_t sequence)
+// Of a packet, whatever the first half of its guard is now.
+std::uint64_t mac_of(const Key &key, Header header, std::span<const std::byte> body)
 {
-    header.guard = 0;
+    header.guard[0] = 0;
     SipHash hash(key);
     hash.add(std::as_bytes(std::span(&header, 1)));
     hash.add(body);
-    hash.add(std::as_bytes(std::span(&sequence, 1)));
     return hash.finish();
+}
+
+// What is authenticated of the header of a sealed packet.
+std::span<const std::byte> without_guard(Header *header)
+{
+    header->guard = {};
+    return std::as_bytes(std::span(header, 1));
+}
+
+// That who sends a hello has its own secret; `receiver` may not be able to tell yet.
+std::uint64_t proof_of(const Key &receiver, const Key &sender, const Nonce &nonce)
+{
+    return siphash(hello_key(receiver, sender), std::as_bytes(std::span(nonce)));
+}
+
+// In hellos and questions to a host: known only to those who see them.
+std::uint64_t number_from(const Nonce &nonce)
+{
+    std::uint64_t number;
+    std::memcpy(&number, nonce.data(), sizeof number);
+    return number;
 }
 
 std::string in_seconds(Time time)
@@ -52,9 +76,9 @@ std::string in_seconds(Time time)
 
 }  // namespace
 
-Endpoint::Endpoint(const ProtocolSettings &settings, const Key &key, std::vector<Address> addresses, const Sink &sink)
-    : settings_(settings), sink_(sink), card_{key, settings.guard, std::move(addresses)},
-      token_(token_of(key)), share_(settings.receive_buffer)
+Endpoint::Endpoint(const ProtocolSettings &settings, const Key &secret, std::vector<Address> addresses, const Sink &sink)
+    : settings_(settings), sink_(sink), card_{name_of(secret), secret, settings.guard, std::move(addresses)},
+      hello_key_(hello_key(secret)), share_(settings.receive_buffer)
 {
     table_.emplace_back();  // no pair has number 0
 }
@@ -63,7 +87,9 @@ Endpoint::Endpoint(const ProtocolSettings &settings, const Key &key, std::vector
 
 Peer *Endpoint::connect(const Card &card)
 {
-    auto found = by_name_.find(name_of(card.key));
+    if (auto found = by_name_.find(card.name); found != by_name_.end())
+        adopt(found->second, card);
+    auto found = by_name_.find(card.name);
     Peer *peer = found != by_name_.end() ? found->second : add(card);
     if (peer != nullptr) {
         ++peer->users;
@@ -82,23 +108,56 @@ Peer *Endpoint::add(const Card &card)
     }
     auto peer = std::make_unique<Peer>();
     peer->card = card;
-    peer->name = name_of(card.key);
-    peer->token = token_of(card.key);
-    peer->incarnation = ++incarnations_;
+    peer->name = card.name;
+    peer->guard = std::max(card.guard, card_.guard);
+    peer->first_sequence = settings_.first_sequence;
+    begin_incarnation(peer.get());
     peer->number = incarnations_ << place_bits | free_.back();
     peer->packet_size = settings_.first_packet_size();
-    peer->first_sequence = settings_.first_sequence;
-    if (settings_.random_sequences) {
-        std::uint64_t what[2] = {peer->name, peer->incarnation};
-        peer->first_sequence += static_cast<std::uint32_t>(siphash(card_.key, std::as_bytes(std::span(what))));
-    }
+    if (settings_.random_sequences)
+        peer->first_sequence += static_cast<std::uint32_t>(siphash(*card_.secret, std::as_bytes(std::span(peer->nonce))));
     Peer *added = peer.get();
     table_[free_.back()] = std::move(peer);
     free_.pop_back();
     by_name_[added->name] = added;
-    if (auto known = sources_.find(added->name); known != sources_.end())
-        added->source = known->second;
+    if (auto known = known_.find(added->name); known != known_.end()) {
+        added->source = known->second.source;
+        added->card.secret = known->second.secret;
+    }
     return added;
+}
+
+// We get to know the card of one who may have greeted us. Who used its name without having its secret was somebody else, and stays
+// without a name.
+void Endpoint::adopt(Peer *peer, const Card &card)
+{
+    if (peer->card.secret)
+        return;
+    if (peer->has_hello && peer->its_proof != proof_of(*card_.secret, *card.secret, peer->its_nonce)) {
+        by_name_.erase(peer->name);
+        peer->name = 0;
+        peer->source = nullptr;
+        return;
+    }
+    peer->card = card;
+    peer->guard = std::max({peer->guard, card.guard});
+}
+
+// What we send begins anew.
+void Endpoint::begin_incarnation(Peer *peer)
+{
+    peer->incarnation = ++incarnations_;
+    peer->nonce = nonce_of(*card_.secret, peer->name, peer->incarnation);
+}
+
+void Endpoint::make_keys(Peer *peer)
+{
+    Side us{card_.name, peer->uses_our_secret ? &*card_.secret : nullptr, peer->nonce};
+    Side it{peer->name, peer->uses_its_secret ? &*peer->card.secret : nullptr, peer->its_nonce};
+    peer->to_it = DirectionKeys(us, it);
+    peer->from_it = DirectionKeys(it, us);
+    peer->next_number = peer->to_it.first_number;
+    peer->seen.reset();
 }
 
 void Endpoint::let_go(Peer *peer)
@@ -115,16 +174,17 @@ void Endpoint::renew(Peer *peer)
 
 void Endpoint::introduce(const Card &card, pm_peer *source)
 {
-    std::uint64_t name = name_of(card.key);
     if (source != nullptr) {
-        sources_[name] = source;
-        if (auto found = by_name_.find(name); found != by_name_.end())
+        known_[card.name] = {source, *card.secret};
+        if (auto found = by_name_.find(card.name); found != by_name_.end()) {
             found->second->source = source;
+            adopt(found->second, card);
+        }
         return;
     }
-    sources_.erase(name);
-    for (const auto &peer : table_)  // those who are told good-bye have no name any more
-        if (peer != nullptr && peer->name == name)
+    known_.erase(card.name);
+    for (const auto &peer : table_)  // those who are told good-bye are not found by their names any more
+        if (peer != nullptr && peer->name == card.name)
             peer->source = nullptr;
 }
 
@@ -156,17 +216,29 @@ void Endpoint::disconnect(Peer *peer)
         return remove(peer);
     peer->leaving = true;
     peer->owes_bye = true;
+    peer->outgoing.reset();
+    if (last_heard_ == peer)
+        last_heard_ = nullptr;
     want(peer);
 }
 
 void Endpoint::close()
 {
+    closing_ = true;
     for (auto &peer : table_) {
         if (peer != nullptr && peer->state == PairState::open) {
             peer->owes_bye = true;
+            peer->outgoing.reset();
             want(peer.get());
         }
     }
+}
+
+bool Endpoint::closed() const
+{
+    bool waiting = false;
+    for_each_peer([&](const Peer &peer) { waiting |= peer.state == PairState::open && (peer.owes_bye || peer.bye_at != never); });
+    return !waiting;
 }
 
 Outgoing &Endpoint::outgoing_of(Peer *peer)
@@ -212,16 +284,28 @@ void Endpoint::open(Peer *peer, const Address &address, Time now)
 void Endpoint::fail(Peer *peer, Status status, const std::string &text)
 {
     // Nothing was lost with a peer that was never reached; whoever wants to send to it is told.
-    bool in_use = peer->state == PairState::open || peer->state == PairState::left;
+    bool in_use = peer->state == PairState::open || peer->state == PairState::left ||
+                  (peer->outgoing != nullptr && peer->outgoing->outstanding() > 0);
+    forget_pair(peer);
     peer->state = PairState::failed;
     peer->error = {status, text};
     if (in_use && !peer->let_go && !failure_)
         failure_ = peer->error;
+}
+
+// Memory of the program that messages come from, or go to, is not touched any more.
+void Endpoint::forget_pair(Peer *peer)
+{
+    if (last_heard_ == peer)
+        last_heard_ = nullptr;
     peer->outgoing.reset();
+    peer->incoming.reset();
     peer->parting.clear();
     peer->parted = 0;
-    peer->hello_at = peer->watch_at = peer->size_probe_at = never;
+    peer->watch_at = peer->size_probe_at = peer->hello_at = peer->ask_again_at = peer->bye_at = peer->made_anew_since = never;
+    peer->owes_bye = peer->owes_bye_answer = peer->owes_alive = peer->asks_alive = false;
     peer->owed_hellos = peer->owed_host_asks = 0;
+    peer->owed_size_probes = 0;
 }
 
 // The peer has forgotten this pair and makes it again.
@@ -229,20 +313,37 @@ void Endpoint::begin_anew(Peer *peer)
 {
     if (peer->outgoing != nullptr && peer->outgoing->outstanding() > 0)
         return fail(peer, Status::unreachable, "udp: the process at " + addresses_of(peer) + " has closed the connection");
-    peer->outgoing.reset();
-    peer->incoming.reset();
+    forget_pair(peer);
     peer->state = PairState::quiet;
     peer->has_hello = false;
-    peer->watch_at = peer->size_probe_at = peer->hello_at = never;
-    peer->owes_bye = peer->owes_alive = peer->asks_alive = false;
-    peer->owed_size_probes = 0;
     peer->size_rounds = 0;
     peer->packet_size = settings_.first_packet_size();
-    peer->parting.clear();
-    peer->parted = 0;
+    peer->owed_welcomes.clear();
+    heard(peer, peer->last_heard);
     // What we send begins anew, too: it has a new number for us, and nothing of the old one fits.
-    peer->incarnation = ++incarnations_;
+    begin_incarnation(peer);
     peer->first_sequence += 1u << 20;
+}
+
+// What it had not got when it left was sent by somebody who wants it back, and did not know: it is asked for, and gets it then.
+void Endpoint::on_bye(Peer *peer, Time now)
+{
+    if (peer->leaving)
+        return remove(peer);
+    std::unique_ptr<Outgoing> unsent;
+    if (!closing_ && peer->users > 0 && !peer->let_go && peer->outgoing != nullptr && peer->outgoing->outstanding() > 0 &&
+        peer->outgoing->can_restart())
+        unsent = std::move(peer->outgoing);
+    if (unsent == nullptr) {
+        forget_pair(peer);
+        peer->state = PairState::left;
+        peer->owes_bye_answer = true;
+        return want(peer);
+    }
+    begin_anew(peer);
+    unsent->restart(full_sequence(peer->first_sequence));
+    peer->outgoing = std::move(unsent);
+    ask(peer, now);
 }
 
 std::string Endpoint::addresses_of(const Peer *peer) const
@@ -310,45 +411,71 @@ std::size_t Endpoint::outstanding() const
 
 // ---- what arrives ----
 
-bool Endpoint::believes(const Datagram &datagram, const Peer *peer) const
+// By the keys of the pair. What is sealed is opened.
+bool Endpoint::is_guarded(Peer *peer, const Datagram &datagram) const
 {
-    if (card_.guard == GuardKind::token)
-        return datagram.header.guard == token_;
     const Header &header = datagram.header;
-    std::uint64_t sequence = header.sequence;
-    if (header.kind() == Kind::data)
-        sequence = widen(peer->incoming != nullptr ? peer->incoming->expected() : full_sequence(peer->its_first_sequence),
-                         header.sequence);
-    return mac_of(card_.key, header, datagram.body, sequence) == header.guard;
+    if (peer->guard == GuardKind::token)
+        return header.guard[0] == peer->from_it.token;
+    if (peer->guard == GuardKind::mac)
+        return header.guard[0] == mac_of(peer->from_it.mac, header, datagram.body);
+    Header clear = header;
+    return open_body(peer->from_it, header.number, without_guard(&clear), datagram.body,
+                     reinterpret_cast<const std::byte *>(header.guard.data()));
+}
+
+bool Endpoint::believes(const Datagram &datagram)
+{
+    const Header &header = datagram.header;
+    ++counters_.datagrams_received;
+    Peer *peer = find(header.to);
+    if (peer == nullptr || !peer->has_hello) {
+        ++counters_.alien;
+        return false;
+    }
+    if (!is_guarded(peer, datagram)) {
+        ++counters_.alien;
+        return false;
+    }
+    if (peer->guard == GuardKind::token)
+        return true;
+    if (peer->seen == nullptr)
+        peer->seen = std::make_unique<SeenNumbers>();
+    if (!peer->seen->is_new(header.number)) {
+        ++counters_.twice;
+        return false;
+    }
+    peer->seen->add(header.number);
+    return true;
 }
 
 void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time now)
 {
-    const Header &header = datagram.header;
-    ++counters_.datagrams_received;
-    if (header.kind() == Kind::hello) {
-        if (!believes(datagram, nullptr)) {
-            ++counters_.alien;
-            return;
-        }
+    if (datagram.header.kind() == Kind::hello)
         return on_hello(datagram, from, now);
-    }
+    if (datagram.header.kind() == Kind::welcome)
+        return on_welcome(datagram, now);
+    if (believes(datagram))
+        on_believed(datagram, from, now);
+}
+
+void Endpoint::on_believed(const Datagram &datagram, const Address &from, Time now)
+{
+    const Header &header = datagram.header;
     Peer *peer = find(header.to);
-    if (peer == nullptr || !believes(datagram, peer)) {
-        ++counters_.alien;
-        return;
-    }
-    if (peer->state == PairState::failed || peer->state == PairState::left)
-        return;
-    if (header.kind() == Kind::welcome)
-        return on_welcome(peer, datagram, now);
-    if (peer->state != PairState::open) {
-        if (!peer->has_hello) {
-            ++counters_.alien;
-            return;
+    if (peer == nullptr)
+        return;  // it was there when the packet came
+    if (peer->state == PairState::failed || peer->state == PairState::left) {
+        if (header.kind() == Kind::bye && peer->address.port != 0) {
+            peer->owes_bye_answer = true;
+            want(peer);
         }
-        open(peer, from, now);
+        return;
     }
+    if ((peer->leaving || closing_) && header.kind() != Kind::bye && header.kind() != Kind::bye_answer)
+        return;
+    if (peer->state != PairState::open)
+        open(peer, from, now);
     heard(peer, now);
     switch (header.kind()) {
         case Kind::data:
@@ -394,7 +521,7 @@ void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time n
             if (std::vector<std::byte> whole = incoming_of(peer).on_part(header, datagram.body); !whole.empty()) {
                 std::optional<Datagram> inner = decode(whole);
                 if (inner && inner->header.kind() == Kind::data && inner->header.to == header.to)
-                    return on_datagram(*inner, from, now);
+                    return on_believed(*inner, from, now);
                 ++counters_.malformed;
             }
             if (peer->incoming->ack_deadline() <= now)
@@ -409,9 +536,14 @@ void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time n
             break;
         case Kind::bye:
             on_ack_fields(peer, header, {}, now);
-            peer->state = PairState::left;
-            peer->outgoing.reset();
-            peer->watch_at = peer->size_probe_at = never;
+            return on_bye(peer, now);
+        case Kind::bye_answer:
+            if (peer->leaving)
+                return remove(peer);
+            if (closing_) {
+                forget_pair(peer);
+                peer->state = PairState::left;
+            }
             break;
         default:
             break;
@@ -422,9 +554,10 @@ void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time n
 }
 
 // What a hello and a welcome say about the peer's side of the pair.
-void Endpoint::learn(Peer *peer, const Header &header)
+void Endpoint::learn(Peer *peer, const Header &header, const Nonce &nonce)
 {
     peer->has_hello = true;
+    peer->its_nonce = nonce;
     peer->its_number = static_cast<std::uint32_t>(header.offset);
     peer->its_incarnation = header.fragment;
     peer->its_first_sequence = header.sequence;
@@ -434,57 +567,110 @@ void Endpoint::learn(Peer *peer, const Header &header)
 void Endpoint::on_hello(const Datagram &datagram, const Address &from, Time now)
 {
     const Header &header = datagram.header;
-    std::optional<Card> card = Card::read(datagram.body);
-    if (!card) {
+    ++counters_.datagrams_received;
+    if (header.guard[0] != mac_of(hello_key_, header, datagram.body)) {
+        ++counters_.alien;
+        return;
+    }
+    Nonce nonce;
+    std::optional<Card> card;
+    if (datagram.body.size() >= sizeof nonce) {
+        std::memcpy(nonce.data(), datagram.body.data(), sizeof nonce);
+        card = Card::read_public(datagram.body.subspan(sizeof nonce));
+    }
+    if (!card || (card->guard == GuardKind::seal && !can_seal())) {
         ++counters_.malformed;
         return;
     }
-    auto found = by_name_.find(name_of(card->key));
+    if (closing_)
+        return;
+    auto found = by_name_.find(card->name);
+    // Who has the receiver's card may use any name, but not that of a process whose secret we know and it does not.
+    const Key *secret = nullptr;
+    if (auto known = known_.find(card->name); known != known_.end())
+        secret = &known->second.secret;
+    else if (found != by_name_.end() && found->second->card.secret)
+        secret = &*found->second->card.secret;
+    bool by_sender_alone = header.tag == static_cast<std::uint8_t>(Secrets::of_sender);
+    if (secret != nullptr ? header.guard[1] != proof_of(*card_.secret, *secret, nonce) : by_sender_alone) {
+        ++counters_.alien;
+        return;
+    }
     Peer *peer = found != by_name_.end() ? found->second : add(*card);
     if (peer == nullptr || peer->state == PairState::failed)
         return;
     auto number = static_cast<std::uint32_t>(header.offset);
-    if (peer->has_hello && number != peer->its_number) {
-        if (static_cast<std::int32_t>(header.fragment - peer->its_incarnation) <= 0)
-            return;  // of a pair that is no more
+    bool another = !peer->has_hello || number != peer->its_number;
+    if (another && peer->its_incarnation != 0 && static_cast<std::int32_t>(header.fragment - peer->its_incarnation) <= 0)
+        return;  // of a pair that is no more
+    if (peer->has_hello && another) {
+        // It said good-bye, which is sent again until it comes, and says what it had got.
+        if (peer->made_anew_since == never)
+            peer->made_anew_since = now;
+        if (peer->outgoing != nullptr && peer->outgoing->outstanding() > 0 && now - peer->made_anew_since < bye_patience)
+            return;
         begin_anew(peer);
         if (peer->state == PairState::failed)
             return;
     }
-    if (!peer->has_hello)
-        learn(peer, header);
-    if (peer->state == PairState::left)
+    if (peer->state == PairState::left || (peer->has_hello && nonce != peer->its_nonce))
         return;
+    if (!peer->has_hello) {
+        learn(peer, header, nonce);
+        peer->its_proof = header.guard[1];
+        peer->uses_our_secret = !by_sender_alone;
+        peer->uses_its_secret = peer->card.secret.has_value();
+        make_keys(peer);
+        heard(peer, now);
+    }
     // Each gets its answer: which way back works is not known here.
     Peer::Welcome welcome{static_cast<std::uint32_t>(header.offset >> 32), from};
     if (peer->owed_welcomes.size() < welcomes_limit && std::ranges::find(peer->owed_welcomes, welcome) == peer->owed_welcomes.end())
         peer->owed_welcomes.push_back(welcome);
-    heard(peer, now);
     want(peer);
     schedule(peer);
 }
 
-void Endpoint::on_welcome(Peer *peer, const Datagram &datagram, Time now)
+// Its guard was made with our nonce of now: it is no old one. What a hello said before may have been old.
+void Endpoint::on_welcome(const Datagram &datagram, Time now)
 {
     const Header &header = datagram.header;
+    ++counters_.datagrams_received;
+    Peer *peer = find(header.to);
     std::uint64_t candidate = header.offset >> 32;
-    if (candidate >= peer->card.addresses.size()) {
-        ++counters_.malformed;
+    Nonce nonce;
+    if (peer == nullptr || datagram.body.size() != sizeof nonce || !peer->card.secret || candidate >= peer->card.addresses.size()) {
+        ++counters_.alien;
         return;
     }
-    if (!peer->has_hello)
-        learn(peer, header);
-    else if (peer->its_number != static_cast<std::uint32_t>(header.offset))
+    if (peer->state != PairState::asking || closing_)
         return;
+    std::memcpy(nonce.data(), datagram.body.data(), sizeof nonce);
+    bool uses_its = header.tag != static_cast<std::uint8_t>(Secrets::of_receiver);
+    bool uses_ours = header.tag != static_cast<std::uint8_t>(Secrets::of_sender);
+    bool same = peer->has_hello && peer->its_nonce == nonce && peer->uses_its_secret == uses_its && peer->uses_our_secret == uses_ours;
+    Side us{card_.name, uses_ours ? &*card_.secret : nullptr, peer->nonce};
+    Side it{peer->name, uses_its ? &*peer->card.secret : nullptr, nonce};
+    if (header.guard[0] != mac_of(same ? peer->from_it.mac : DirectionKeys(it, us).mac, header, datagram.body)) {
+        ++counters_.alien;
+        return;
+    }
+    if (!same) {
+        if (peer->has_hello && static_cast<std::int32_t>(header.fragment - peer->its_incarnation) < 0)
+            return;
+        peer->uses_its_secret = uses_its;
+        peer->uses_our_secret = uses_ours;
+        learn(peer, header, nonce);
+        make_keys(peer);
+    }
     heard(peer, now);
-    if (peer->state == PairState::asking)
-        open(peer, peer->card.addresses[candidate], now);
+    open(peer, peer->card.addresses[candidate], now);
 }
 
 void Endpoint::heard(Peer *peer, Time now)
 {
     peer->last_heard = now;
-    peer->silent_since = never;
+    peer->silent_since = peer->refused_since = peer->ask_again_at = never;
     peer->refusals = 0;
     peer->owed_host_asks = 0;
 }
@@ -538,12 +724,28 @@ void Endpoint::narrow(Peer *peer, std::size_t packet_size, Time now)
     schedule(peer);
 }
 
-void Endpoint::on_too_wide(const Address &to, std::size_t width, Time now)
+void Endpoint::on_too_wide(const Address &to, std::size_t width, const Header *quoted, Time now)
 {
     for (auto &entry : table_)
         if (Peer *peer = entry.get(); peer != nullptr && peer->state == PairState::open &&
-                                      (to.port == 0 ? peer->address.ip == to.ip : peer->address == to))
+                                      (to.port == 0 ? peer->address.ip == to.ip : peer->address == to) &&
+                                      (quoted == nullptr || is_sent_by_us(peer, *quoted)))
             narrow(peer, width, now);
+}
+
+bool Endpoint::is_sent_by_us(const Peer *peer, const Header &quoted) const
+{
+    if (quoted.number == number_from(peer->nonce))
+        return quoted.kind() == Kind::hello || quoted.kind_and_flags == 0;
+    return peer->has_hello && quoted.kind() > Kind::hello && quoted.to == peer->its_number &&
+           quoted.number - peer->to_it.first_number < peer->next_number - peer->to_it.first_number;
+}
+
+// Who can forge what we are told in the name of the host can also see what we send. One that lives answers within this time,
+// even if it computes: then its caretaker does.
+Time Endpoint::patience_with_refusals(const Peer *peer) const
+{
+    return peer->guard == GuardKind::token ? std::min<Time>(refusals_patience, settings_.silence_limit / 4) : settings_.silence_limit / 4;
 }
 
 // An address that is ours as well says nothing about the other host (every docker0 has the same), unless it is ours.
@@ -556,8 +758,13 @@ bool Endpoint::is_of_peer_alone(const Peer *peer, const Address &address) const
 }
 
 // The host is there, so silent processes on it are only stopped.
-void Endpoint::on_host_answered(const Address &to, Time now)
+void Endpoint::on_host_answered(const Address &to, const Header &quoted, Time now)
 {
+    auto is_ours = [&](const auto &peer) { return peer != nullptr && is_sent_by_us(peer.get(), quoted); };
+    if (std::ranges::none_of(table_, is_ours)) {
+        ++counters_.alien;
+        return;
+    }
     for (auto &entry : table_) {
         Peer *peer = entry.get();
         if (peer == nullptr)
@@ -584,24 +791,43 @@ Time Endpoint::last_sign_of_host(const Peer *peer) const
     return last;
 }
 
-void Endpoint::on_refused(const Address &to, Time now)
+void Endpoint::on_refused(const Address &to, const Header &quoted, Time now)
 {
     if (to.port == closed_port)
-        return on_host_answered(to, now);
+        return on_host_answered(to, quoted, now);
     for (auto &entry : table_) {
         Peer *peer = entry.get();
-        if (peer == nullptr)
+        if (peer == nullptr || (peer->state != PairState::open && peer->state != PairState::asking))
             continue;
-        if (peer->state == PairState::open && peer->address == to) {
-            if (++peer->refusals >= refusals_believed)
-                fail(peer, Status::unreachable, "udp: the process at " + to.text() + " has ended: nobody listens there any more");
-        } else if (peer->state == PairState::asking) {
-            const auto &addresses = peer->card.addresses;
-            if (std::ranges::find(addresses, to) == addresses.end())
-                continue;
-            if (++peer->refusals >= refusals_believed * addresses.size())
-                fail(peer, Status::unreachable, "udp: nobody listens at " + addresses_of(peer) + ": the process has ended");
+        const auto &addresses = peer->card.addresses;
+        bool open = peer->state == PairState::open;
+        if (open ? peer->address != to : std::ranges::find(addresses, to) == addresses.end())
+            continue;
+        if (!is_sent_by_us(peer, quoted)) {
+            ++counters_.alien;
+            continue;
         }
+        if (peer->leaving) {
+            remove(peer);
+            continue;
+        }
+        if (closing_) {
+            forget_pair(peer);
+            peer->state = PairState::left;
+            continue;
+        }
+        if (peer->refused_since == never) {
+            peer->refused_since = now;
+            if (open)
+                on_refused_timer(peer, now);
+        }
+        peer->refusals = static_cast<std::uint8_t>(std::min(peer->refusals + 1u, 200u));
+        if (peer->refusals < refusals_believed * (open ? 1 : addresses.size()) ||
+            now - peer->refused_since < patience_with_refusals(peer))
+            continue;
+        fail(peer, Status::unreachable,
+             open ? "udp: the process at " + to.text() + " has ended: nobody listens there any more"
+                  : "udp: nobody listens at " + addresses_of(peer) + ": the process has ended");
     }
 }
 
@@ -609,7 +835,7 @@ void Endpoint::on_refused(const Address &to, Time now)
 
 Time Endpoint::deadline(const Peer *peer) const
 {
-    Time time = std::min({peer->hello_at, peer->size_probe_at, peer->watch_at});
+    Time time = std::min({peer->hello_at, peer->size_probe_at, peer->watch_at, peer->ask_again_at, peer->bye_at});
     if (peer->state == PairState::open) {
         if (peer->outgoing != nullptr)
             time = std::min(time, peer->outgoing->deadline());
@@ -644,6 +870,12 @@ void Endpoint::on_timer(Time now)
             on_size_timer(peer, now);
         if (now >= peer->watch_at)
             on_watch_timer(peer, now);
+        if (now >= peer->ask_again_at)
+            on_refused_timer(peer, now);
+        if (now >= peer->bye_at) {
+            on_bye_timer(peer, now);
+            continue;
+        }
         if (peer->state == PairState::open) {
             if (peer->outgoing != nullptr) {
                 peer->outgoing->on_timer(now);
@@ -720,6 +952,27 @@ void Endpoint::on_watch_timer(Peer *peer, Time now)
     want(peer);
 }
 
+// It is asked until it answers, or is refused for long enough.
+void Endpoint::on_refused_timer(Peer *peer, Time now)
+{
+    peer->ask_again_at = now + patience_with_refusals(peer) / 3;
+    peer->asks_alive = true;
+    want(peer);
+    schedule(peer);
+}
+
+void Endpoint::on_bye_timer(Peer *peer, Time)
+{
+    peer->bye_at = never;
+    if (peer->byes >= byes_limit) {
+        if (peer->leaving)
+            remove(peer);
+        return;
+    }
+    peer->owes_bye = true;
+    want(peer);
+}
+
 // ---- transmission ----
 
 void Endpoint::want(Peer *peer)
@@ -755,8 +1008,6 @@ bool Endpoint::poll_transmit(Transmission *transmission, Time now)
             peer->listed = false;
             schedule(peer);
         }
-        if (peer->leaving && (!something || !peer->owes_bye))
-            remove(peer);
         if (something)
             return true;
     }
@@ -766,16 +1017,25 @@ bool Endpoint::poll_transmit(Transmission *transmission, Time now)
 // False when there is nothing more to send to the peer now.
 bool Endpoint::has_more(const Peer *peer, Time now) const
 {
-    return !peer->owed_welcomes.empty() || peer->owes_alive || peer->asks_alive || peer->owes_bye || peer->owed_hellos != 0 ||
+    return !peer->owed_welcomes.empty() || peer->owes_alive || peer->asks_alive || peer->owes_bye || peer->owes_bye_answer || peer->owed_hellos != 0 ||
            peer->owed_host_asks != 0 ||
            peer->owed_size_probes != 0 || peer->owed_size_answer != 0 || peer->parted < peer->parting.size() ||
            (peer->outgoing != nullptr && peer->outgoing->can_send()) ||
            (peer->incoming != nullptr && peer->incoming->ack_deadline() <= now);
 }
 
-void Endpoint::seal(const Peer *peer, Header *header, std::span<const std::byte> body, std::uint64_t sequence) const
+void Endpoint::protect(Peer *peer, Header *header, std::span<const std::byte> body, std::byte *sealed) const
 {
-    header->guard = peer->card.guard == GuardKind::token ? peer->token : mac_of(peer->card.key, *header, body, sequence);
+    header->number = peer->next_number++;
+    if (peer->guard == GuardKind::token) {
+        header->guard = {peer->to_it.token, 0};
+    } else if (peer->guard == GuardKind::mac) {
+        header->guard[0] = mac_of(peer->to_it.mac, *header, body);
+    } else {
+        std::array<std::uint64_t, 2> tag;
+        seal_body(peer->to_it, header->number, without_guard(header), body, sealed, reinterpret_cast<std::byte *>(tag.data()));
+        header->guard = tag;
+    }
 }
 
 void Endpoint::transmit_one(Peer *peer, Transmission *transmission, Kind kind, Header header, const Address &to, std::size_t size)
@@ -784,7 +1044,13 @@ void Endpoint::transmit_one(Peer *peer, Transmission *transmission, Kind kind, H
     std::vector<std::byte> &bytes = transmission->control;
     bytes.resize(std::max(bytes.size(), size));
     header.body_size = (bytes.size() - sizeof header) & 0xffff;
-    seal(peer, &header, std::span(bytes).subspan(sizeof header), header.sequence);
+    std::span body = std::span(bytes).subspan(sizeof header);
+    if (kind == Kind::hello)
+        header.guard[0] = mac_of(hello_key(*peer->card.secret), header, body);
+    else if (kind == Kind::welcome)
+        header.guard[0] = mac_of(peer->to_it.mac, header, body);
+    else
+        protect(peer, &header, body, body.data());
     std::memcpy(bytes.data(), &header, sizeof header);
     transmission->to = to;
     transmission->size = transmission->segment = bytes.size();
@@ -798,32 +1064,38 @@ std::uint16_t Endpoint::window_field() const
 
 bool Endpoint::transmit_greeting(Peer *peer, Transmission *transmission)
 {
+    if (peer->owed_welcomes.empty() && peer->owed_hellos == 0)
+        return peer->state == PairState::asking && transmit_host_ask(peer, transmission);
     Header header;
     header.window = window_field();
     header.sequence = peer->first_sequence;
     header.fragment = peer->incarnation;
+    header.tag = static_cast<std::uint8_t>(!peer->has_hello || (peer->uses_our_secret && peer->uses_its_secret) ? Secrets::of_both
+                                           : peer->uses_our_secret                                          ? Secrets::of_sender
+                                                                                                            : Secrets::of_receiver);
+    std::vector<std::byte> &bytes = transmission->control;
+    bytes.assign(sizeof header + sizeof(Nonce) + Card::max_size, std::byte{0});
+    std::memcpy(bytes.data() + sizeof header, peer->nonce.data(), sizeof(Nonce));
     if (!peer->owed_welcomes.empty()) {
         Peer::Welcome welcome = peer->owed_welcomes.back();
         peer->owed_welcomes.pop_back();
         header.to = peer->its_number;
+        header.number = peer->next_number++;
         header.offset = std::uint64_t{welcome.candidate} << 32 | peer->number;
-        transmission->control.assign(sizeof header, std::byte{0});
+        bytes.resize(sizeof header + sizeof(Nonce));
         transmit_one(peer, transmission, Kind::welcome, header, welcome.to);
         return true;
     }
-    if (peer->owed_hellos > 0) {
-        std::size_t candidate = peer->card.addresses.size() - peer->owed_hellos--;
-        header.offset = std::uint64_t{candidate} << 32 | peer->number;
-        transmission->control.assign(sizeof header + Card::max_size, std::byte{0});
-        std::size_t size = card_.write(transmission->control.data() + sizeof header);
-        transmission->control.resize(sizeof header + size);
-        transmit_one(peer, transmission, Kind::hello, header, peer->card.addresses[candidate]);
-        return true;
-    }
-    return peer->state == PairState::asking && transmit_host_ask(peer, transmission);
+    std::size_t candidate = peer->card.addresses.size() - peer->owed_hellos--;
+    header.offset = std::uint64_t{candidate} << 32 | peer->number;
+    header.number = number_from(peer->nonce);
+    header.guard[1] = proof_of(*peer->card.secret, *card_.secret, peer->nonce);
+    bytes.resize(sizeof header + sizeof(Nonce) + card_.write_public(bytes.data() + sizeof header + sizeof(Nonce)));
+    transmit_one(peer, transmission, Kind::hello, header, peer->card.addresses[candidate]);
+    return true;
 }
 
-// Whoever listens there after all learns nothing: zeros.
+// Whoever listens there after all learns nothing: zeros, and a number by which we know it again when it is refused.
 bool Endpoint::transmit_host_ask(Peer *peer, Transmission *transmission)
 {
     if (peer->owed_host_asks == 0)
@@ -831,7 +1103,10 @@ bool Endpoint::transmit_host_ask(Peer *peer, Transmission *transmission)
     --peer->owed_host_asks;
     transmission->to = peer->state == PairState::open ? peer->address : peer->card.addresses[peer->owed_host_asks];
     transmission->to.port = closed_port;
-    transmission->control.assign(sizeof(Header), std::byte{0});
+    Header header;
+    header.number = number_from(peer->nonce);
+    transmission->control.assign(sizeof header, std::byte{0});
+    std::memcpy(transmission->control.data(), &header, sizeof header);
     transmission->size = transmission->segment = sizeof(Header);
     transmission->pieces.push_back({transmission->control.data(), sizeof(Header)});
     return true;
@@ -852,6 +1127,14 @@ void Endpoint::fill_ack(Peer *peer, Header *header, Time now)
 
 bool Endpoint::transmit_control(Peer *peer, Transmission *transmission, Time now)
 {
+    if (peer->owes_bye_answer) {
+        peer->owes_bye_answer = false;
+        Header header;
+        header.to = peer->its_number;
+        transmission->control.assign(sizeof header, std::byte{0});
+        transmit_one(peer, transmission, Kind::bye_answer, header, peer->address);
+        return true;
+    }
     if (peer->state != PairState::open)
         return false;
     Header header;
@@ -864,8 +1147,11 @@ bool Endpoint::transmit_control(Peer *peer, Transmission *transmission, Time now
     if (peer->owes_bye) {
         peer->owes_bye = false;
         peer->watch_at = peer->size_probe_at = never;  // from now on we only answer
+        peer->bye_at = now + first_bye_interval * (1u << peer->byes++);
         return one(Kind::bye);
     }
+    if (peer->leaving || closing_)
+        return false;
     if (peer->owed_size_answer != 0) {
         header.fragment = std::exchange(peer->owed_size_answer, 0);
         return one(Kind::size_answer);
@@ -898,30 +1184,42 @@ void Endpoint::add(Peer *peer, Flight &flight, Transmission *transmission, Time 
 {
     Header &header = flight.header();
     fill_ack(peer, &header, now);
-    seal(peer, &header, {flight.body, flight.body_size}, widen(peer->outgoing->base(), header.sequence));
-    transmission->pieces.push_back({reinterpret_cast<const std::byte *>(&header), flight.borrowed() ? sizeof header : flight.size()});
-    if (flight.borrowed())
-        transmission->pieces.push_back({flight.body, flight.body_size});
     if (transmission->segment == 0)
         transmission->segment = flight.size();
     transmission->size += flight.size();
+    if (peer->guard == GuardKind::seal) [[unlikely]] {
+        // The packet stays as it is here, for the next time.
+        std::vector<std::byte> &bytes = transmission->control;
+        bytes.resize(transmission->size);
+        std::byte *sealed = bytes.data() + transmission->size - flight.size();
+        protect(peer, &header, {flight.body, flight.body_size}, sealed + sizeof header);
+        std::memcpy(sealed, &header, sizeof header);
+        transmission->pieces.assign(1, {bytes.data(), bytes.size()});
+        return;
+    }
+    protect(peer, &header, {flight.body, flight.body_size}, nullptr);
+    transmission->pieces.push_back({reinterpret_cast<const std::byte *>(&header), flight.borrowed() ? sizeof header : flight.size()});
+    if (flight.borrowed())
+        transmission->pieces.push_back({flight.body, flight.body_size});
 }
 
 bool Endpoint::transmit_data(Peer *peer, Transmission *transmission, Time now)
 {
-    if (peer->state != PairState::open || peer->outgoing == nullptr)
+    if (peer->state != PairState::open || peer->outgoing == nullptr || peer->leaving || closing_)
         return false;
     transmission->size = transmission->segment = 0;
     Outgoing &outgoing = *peer->outgoing;
     if (peer->parted == peer->parting.size())
-        outgoing.take_train(now, peer->packet_size, [&](Flight &flight) { add(peer, flight, transmission, now); });
-    if (transmission->segment > peer->packet_size) {
-        peer->parting.clear();
-        for (const Transmission::Piece &piece : transmission->pieces)
-            peer->parting.insert(peer->parting.end(), piece.data, piece.data + piece.size);
-        peer->parted = 0;
-        peer->part_size = peer->packet_size - sizeof(Header);
-    }
+        outgoing.take_train(now, peer->packet_size, [&](Flight &flight) {
+            if (flight.size() <= peer->packet_size)
+                return add(peer, flight, transmission, now);
+            fill_ack(peer, &flight.header(), now);
+            peer->parting.resize(flight.size());
+            std::memcpy(peer->parting.data(), &flight.header(), sizeof(Header));
+            std::memcpy(peer->parting.data() + sizeof(Header), flight.body, flight.body_size);
+            peer->parted = 0;
+            peer->part_size = peer->packet_size - sizeof(Header);
+        });
     if (peer->parted < peer->parting.size())
         transmit_parts(peer, transmission);
     if (transmission->pieces.empty())
@@ -932,7 +1230,7 @@ bool Endpoint::transmit_data(Peer *peer, Transmission *transmission, Time now)
 }
 
 // A packet that was made for a wider path, or whose message has a long header, keeps its number: it goes as parts, packets by
-// themselves, which the peer puts together again.
+// themselves, each with its guard, which the peer puts together again.
 void Endpoint::transmit_parts(Peer *peer, Transmission *transmission)
 {
     std::size_t size = peer->parting.size();
@@ -948,15 +1246,19 @@ void Endpoint::transmit_parts(Peer *peer, Transmission *transmission)
     transmission->pieces.clear();
     transmission->size = 0;
     transmission->segment = sizeof header + std::min(peer->part_size, size - peer->parted);
-    transmission->control.resize(count * sizeof header);
+    bool sealed = peer->guard == GuardKind::seal;
+    std::size_t room = sizeof header + (sealed ? peer->part_size : 0);
+    transmission->control.resize(count * room);
     for (std::size_t i = 0; i < count; ++i) {
         std::span body(peer->parting.data() + peer->parted, std::min(peer->part_size, size - peer->parted));
+        std::byte *bytes = transmission->control.data() + i * room;
         header.fragment = static_cast<std::uint32_t>(peer->parted / peer->part_size);
         header.body_size = body.size() & 0xffff;
-        seal(peer, &header, body, header.sequence);
-        std::memcpy(transmission->control.data() + i * sizeof header, &header, sizeof header);
-        transmission->pieces.push_back({transmission->control.data() + i * sizeof header, sizeof header});
-        transmission->pieces.push_back({body.data(), body.size()});
+        protect(peer, &header, body, bytes + sizeof header);
+        std::memcpy(bytes, &header, sizeof header);
+        transmission->pieces.push_back({bytes, sizeof header + (sealed ? body.size() : 0)});
+        if (!sealed)
+            transmission->pieces.push_back({body.data(), body.size()});
         transmission->size += sizeof header + body.size();
         peer->parted += body.size();
     }
@@ -965,7 +1267,8 @@ void Endpoint::transmit_parts(Peer *peer, Transmission *transmission)
 Endpoint::Expected Endpoint::expected() const
 {
     Expected expected;
-    if (last_heard_ == nullptr || last_heard_->incoming == nullptr)
+    // What may be forged comes to memory of ours first.
+    if (last_heard_ == nullptr || last_heard_->incoming == nullptr || last_heard_->guard != GuardKind::token)
         return expected;
     expected.body_size = last_heard_->incoming->next_place(&expected.place, &expected.first);
     expected.first.to = last_heard_->number;

@@ -43,7 +43,7 @@ enum class PairState : std::uint8_t { quiet, asking, open, left, failed };
 struct Peer {
     Card card;
     std::uint64_t name = 0;
-    std::uint64_t token = 0;  // for packets to it
+    GuardKind guard = GuardKind::token;  // of packets in both directions: the stricter of what the two want
     std::uint32_t number = 0;
     std::uint32_t its_number = 0;
     std::uint32_t incarnation = 0;  // goes up with every pair this process makes
@@ -52,20 +52,22 @@ struct Peer {
     std::uint16_t its_window = 0;
     std::uint32_t users = 0;  // connect() less disconnect()
     PairState state = PairState::quiet;
-    bool has_hello = false;  // of the peer: its number is known
+    bool has_hello = false;  // of the peer: its number and its nonce are known, and so the keys
+    bool uses_its_secret = false, uses_our_secret = false;  // the keys
     bool listed = false;     // among those who want to send
-    bool leaving = false;    // disconnected here; it is told
+    bool leaving = false;    // disconnected here; it is told until it says that it knows
     bool let_go = false;     // its end is nobody's business
     std::uint8_t size_rounds = 0;  // of packet size probes
     std::uint8_t hellos = 0;       // rounds
     std::uint8_t asks = 0;         // since it fell silent
     std::uint8_t refusals = 0;     // since it was last heard
+    std::uint8_t byes = 0;         // sent
     std::uint32_t period = 0;      // see BufferShare
     Address address;               // proved, when open
     std::size_t packet_size = 0;
 
     // To send when there is room, besides what the halves have.
-    bool owes_alive = false, asks_alive = false, owes_bye = false;
+    bool owes_alive = false, asks_alive = false, owes_bye = false, owes_bye_answer = false;
     std::uint8_t owed_hellos = 0;       // of this round
     std::uint8_t owed_host_asks = 0;    // of this round: addresses, from the last one on; an open pair has one
     std::uint16_t owed_size_probes = 0;  // a bit for each size
@@ -86,7 +88,17 @@ struct Peer {
     Time last_heard{};
     Time silent_since = never;  // when we began to ask
     Time watch_at = never;
+    Time refused_since = never;
+    Time ask_again_at = never;  // because it was refused
+    Time bye_at = never;        // again
+    Time made_anew_since = never;  // by the peer, which has not said good-bye yet
 
+    // Of this pair.
+    Nonce nonce{}, its_nonce{};
+    std::uint64_t its_proof = 0;  // that it has its secret, in case we get to know that later
+    DirectionKeys to_it, from_it;
+    std::uint64_t next_number = 0;
+    std::unique_ptr<SeenNumbers> seen;
     std::uint32_t first_sequence = 0;
     std::unique_ptr<Outgoing> outgoing;
     std::unique_ptr<Incoming> incoming;
@@ -114,7 +126,7 @@ struct Transmission {
 struct Counters {
     std::uint64_t datagrams_received = 0;
     std::uint64_t malformed = 0;     // too short, or without sense
-    std::uint64_t alien = 0;         // wrong guard, or for a pair we do not have
+    std::uint64_t alien = 0;         // wrong guard, or for a pair we do not have; quoted by ICMP, and not ours
     std::uint64_t twice = 0;
     std::uint64_t early_dropped = 0;
     std::uint64_t transmissions = 0;
@@ -127,8 +139,8 @@ struct Counters {
 
 class Endpoint {
   public:
-    // `key` must be random: it is what strangers do not know. `card` is completed with it.
-    Endpoint(const ProtocolSettings &settings, const Key &key, std::vector<Address> addresses, const Sink &sink);
+    // `secret` must be random: it is what strangers do not know. The card is completed with it.
+    Endpoint(const ProtocolSettings &settings, const Key &secret, std::vector<Address> addresses, const Sink &sink);
     Endpoint(const Endpoint &) = delete;
     Endpoint &operator=(const Endpoint &) = delete;
 
@@ -141,8 +153,10 @@ class Endpoint {
     void renew(Peer *peer);
     // As introduce of the PM contract.
     void introduce(const Card &card, pm_peer *source);
-    // Says good-bye to all.
+    // Says good-bye to all; from then on nothing else is said or heard.
     void close();
+    // All those know, or were told often enough.
+    bool closed() const;
 
     // As try_send of the PM contract.
     Status send(Peer *peer, const Message &message, SendProgress *progress, Time now);
@@ -150,12 +164,18 @@ class Endpoint {
     // nothing happened.
     bool send_at_once(Peer *peer, const Message &message, Transmission *transmission, Time now);
 
+    // A sealed body is opened where it lies.
     void on_datagram(const Datagram &datagram, const Address &from, Time now);
+    // The same in two steps, for data and parts that somebody else shall take later: whether it is believed, and counts as come; then
+    // what it says.
+    bool believes(const Datagram &datagram);
+    void on_believed(const Datagram &datagram, const Address &from, Time now);
     void on_malformed() { ++counters_.datagrams_received, ++counters_.malformed; }
-    // Nobody listens at an address to which something was sent.
-    void on_refused(const Address &to, Time now);
-    // Longer datagrams than this do not get there, says the host or a router. Port 0: for all of the address.
-    void on_too_wide(const Address &to, std::size_t width, Time now);
+    // Nobody listens at an address to which something was sent, says a host; `quoted` is what it says was sent. A hint: a packet that is
+    // not ours says nothing, and one that is makes us ask. Only refusals for as long as one that lives would answer within are believed.
+    void on_refused(const Address &to, const Header &quoted, Time now);
+    // Longer datagrams than this do not get there, says our host, or one on the way about what it quotes. Port 0: for all of the address.
+    void on_too_wide(const Address &to, std::size_t width, const Header *quoted, Time now);
 
     Time next_deadline() const { return timers_.empty() ? never : timers_.begin()->first; }
     void on_timer(Time now);
@@ -189,23 +209,35 @@ class Endpoint {
   private:
     static constexpr std::size_t peers_limit = 1u << 20;  // those who greet us included
 
+    struct Known {
+        pm_peer *source;
+        Key secret;
+    };
+
     Peer *add(const Card &card);
+    void adopt(Peer *peer, const Card &card);
+    void begin_incarnation(Peer *peer);
+    void make_keys(Peer *peer);
     void remove(Peer *peer);
     Peer *find(std::uint32_t number) const;
     void ask(Peer *peer, Time now);
     void open(Peer *peer, const Address &address, Time now);
     void fail(Peer *peer, Status status, const std::string &text);
+    void forget_pair(Peer *peer);
     void begin_anew(Peer *peer);
+    void on_bye(Peer *peer, Time now);
     Outgoing &outgoing_of(Peer *peer);
     Incoming &incoming_of(Peer *peer);
 
-    bool believes(const Datagram &datagram, const Peer *peer) const;
-    void learn(Peer *peer, const Header &header);
+    bool is_guarded(Peer *peer, const Datagram &datagram) const;
+    bool is_sent_by_us(const Peer *peer, const Header &quoted) const;
+    Time patience_with_refusals(const Peer *peer) const;
+    void learn(Peer *peer, const Header &header, const Nonce &nonce);
     void on_hello(const Datagram &datagram, const Address &from, Time now);
-    void on_welcome(Peer *peer, const Datagram &datagram, Time now);
+    void on_welcome(const Datagram &datagram, Time now);
     void on_ack_fields(Peer *peer, const Header &header, std::span<const std::byte> bitmap, Time now);
     void heard(Peer *peer, Time now);
-    void on_host_answered(const Address &to, Time now);
+    void on_host_answered(const Address &to, const Header &quoted, Time now);
     bool is_of_peer_alone(const Peer *peer, const Address &address) const;
     Time last_sign_of_host(const Peer *peer) const;
 
@@ -216,6 +248,8 @@ class Endpoint {
     void look_at_doubt(Peer *peer, Time now);
     void narrow(Peer *peer, std::size_t packet_size, Time now);
     void on_watch_timer(Peer *peer, Time now);
+    void on_refused_timer(Peer *peer, Time now);
+    void on_bye_timer(Peer *peer, Time now);
     void want(Peer *peer);
 
     bool has_more(const Peer *peer, Time now) const;
@@ -229,17 +263,19 @@ class Endpoint {
     void transmit_one(Peer *peer, Transmission *transmission, Kind kind, Header header, const Address &to, std::size_t size = 0);
     std::uint16_t window_field() const;
     void fill_ack(Peer *peer, Header *header, Time now);
-    void seal(const Peer *peer, Header *header, std::span<const std::byte> body, std::uint64_t sequence) const;
+    // Gives the packet its number and its guard; a sealed body is written to `sealed`, which may be where it lies.
+    void protect(Peer *peer, Header *header, std::span<const std::byte> body, std::byte *sealed) const;
     std::string addresses_of(const Peer *peer) const;
 
     const ProtocolSettings settings_;
     const Sink sink_;
     Card card_;
-    std::uint64_t token_ = 0;
+    const Key hello_key_;  // of hellos to us
+    bool closing_ = false;
     std::vector<std::unique_ptr<Peer>> table_;  // by the low part of the number
     std::vector<std::uint32_t> free_;           // places in it
     std::unordered_map<std::uint64_t, Peer *> by_name_;
-    std::unordered_map<std::uint64_t, pm_peer *> sources_;  // by name; also of those who have not greeted us yet
+    std::unordered_map<std::uint64_t, Known> known_;  // by name; also those who have not greeted us yet
     std::uint32_t incarnations_ = 0;
     std::deque<std::uint32_t> ready_;
     std::set<std::pair<Time, std::uint32_t>> timers_;  // one for a peer that has something to wait for

@@ -226,6 +226,27 @@ bool Outgoing::on_acknowledged(std::uint64_t acknowledged, std::span<const std::
     return true;
 }
 
+bool Outgoing::can_restart()
+{
+    for (std::size_t i = 0; i < flights_.size(); ++i)
+        if (flights_[i].state == Flight::State::arrived)
+            return false;
+    return flights_.empty() || flights_.front().header().fragment == 0;
+}
+
+void Outgoing::restart(std::uint64_t first_sequence)
+{
+    base_ = next_ = first_sequence;
+    for (std::size_t i = 0; i < flights_.size(); ++i) {
+        flights_[i].header().sequence = static_cast<std::uint32_t>(next_++);
+        flights_[i].state = Flight::State::waiting;
+        flights_[i].losses = 0;
+    }
+    waiting_ = flights_.size();
+    lost_ = cost_on_its_way_ = unasked_cost_ = doubtful_ = 0;
+    probes_ = backoff_ = 0;
+}
+
 void Outgoing::find_losses()
 {
     bool lost = false;

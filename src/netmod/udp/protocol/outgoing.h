@@ -93,6 +93,10 @@ class Outgoing {
     Time deadline() const;
     void on_timer(Time now);
 
+    // Nothing of the packets that are here has arrived, and the first one begins a message: they can be sent to a new pair.
+    bool can_restart();
+    void restart(std::uint64_t first_sequence);
+
     // The size that is in doubt, or 0.
     std::size_t doubtful() const { return doubtful_; }
     void on_size_proved(std::size_t size)

@@ -5,8 +5,56 @@
 namespace pm::udp {
 namespace {
 
-// A card on the wire: key, port, guard, numbers of IPv4 and of IPv6 addresses in one byte, the addresses.
-constexpr std::size_t card_fixed_size = sizeof(Key) + 2 + 1;
+// A card: who, port, guard, numbers of IPv4 and of IPv6 addresses in one byte, the addresses. Who: the secret, or the name.
+constexpr std::size_t after_who = 2 + 1;
+
+std::size_t write_card(const Card &card, std::byte *bytes, std::span<const std::byte> who)
+{
+    std::byte *next = bytes + who.size() + after_who;
+    const std::byte *end = bytes + Card::max_size - sizeof(Key) + who.size();  // the same addresses in both
+    unsigned counts[2] = {0, 0};
+    for (int family = 0; family < 2; ++family) {
+        std::size_t size = family == 0 ? 4 : 16;
+        for (const Address &address : card.addresses) {
+            if (address.is_v4() != (family == 0) || next + size > end || counts[family] == 7)
+                continue;
+            std::memcpy(next, address.ip.data() + 16 - size, size);
+            next += size;
+            ++counts[family];
+        }
+    }
+    std::uint16_t port = card.addresses.empty() ? 0 : card.addresses.front().port;
+    std::memcpy(bytes, who.data(), who.size());
+    std::memcpy(bytes + who.size(), &port, sizeof port);
+    bytes[who.size() + 2] = static_cast<std::byte>(static_cast<unsigned>(card.guard) << 6 | counts[1] << 3 | counts[0]);
+    return static_cast<std::size_t>(next - bytes);
+}
+
+std::optional<Card> read_card(std::span<const std::byte> bytes, std::span<std::byte> who)
+{
+    if (bytes.size() < who.size() + after_who)
+        return std::nullopt;
+    Card card;
+    std::uint16_t port;
+    std::memcpy(who.data(), bytes.data(), who.size());
+    std::memcpy(&port, bytes.data() + who.size(), sizeof port);
+    auto counts = static_cast<unsigned>(bytes[who.size() + 2]);
+    unsigned v4 = counts & 7, v6 = counts >> 3 & 7;
+    if (counts >> 6 > static_cast<unsigned>(GuardKind::seal) || bytes.size() != who.size() + after_who + 4 * v4 + 16 * v6 || port == 0)
+        return std::nullopt;
+    card.guard = static_cast<GuardKind>(counts >> 6);
+    const std::byte *next = bytes.data() + who.size() + after_who;
+    for (unsigned i = 0; i < v4 + v6; ++i) {
+        std::size_t size = i < v4 ? 4 : 16;
+        Address address = Address::v4({}, port);
+        std::memcpy(address.ip.data() + 16 - size, next, size);
+        card.addresses.push_back(address);
+        next += size;
+    }
+    if (card.addresses.empty())
+        return std::nullopt;
+    return card;
+}
 
 }  // namespace
 
@@ -24,48 +72,31 @@ std::optional<Datagram> decode(std::span<std::byte> bytes)
 
 std::size_t Card::write(std::byte *bytes) const
 {
-    std::byte *next = bytes + card_fixed_size;
-    unsigned counts[2] = {0, 0};
-    for (int family = 0; family < 2; ++family) {
-        std::size_t size = family == 0 ? 4 : 16;
-        for (const Address &address : addresses) {
-            if (address.is_v4() != (family == 0) || next + size > bytes + max_size || counts[family] == 7)
-                continue;
-            std::memcpy(next, address.ip.data() + 16 - size, size);
-            next += size;
-            ++counts[family];
-        }
-    }
-    std::uint16_t port = addresses.empty() ? 0 : addresses.front().port;
-    std::memcpy(bytes, key.data(), sizeof key);
-    std::memcpy(bytes + sizeof key, &port, sizeof port);
-    bytes[sizeof key + 2] = static_cast<std::byte>(static_cast<unsigned>(guard) << 6 | counts[1] << 3 | counts[0]);
-    return static_cast<std::size_t>(next - bytes);
+    return write_card(*this, bytes, std::as_bytes(std::span(*secret)));
 }
 
 std::optional<Card> Card::read(std::span<const std::byte> bytes)
 {
-    if (bytes.size() < card_fixed_size)
-        return std::nullopt;
-    Card card;
-    std::uint16_t port;
-    std::memcpy(card.key.data(), bytes.data(), sizeof card.key);
-    std::memcpy(&port, bytes.data() + sizeof card.key, sizeof port);
-    auto counts = static_cast<unsigned>(bytes[sizeof card.key + 2]);
-    unsigned v4 = counts & 7, v6 = counts >> 3 & 7;
-    if (counts >> 6 > static_cast<unsigned>(GuardKind::mac) || bytes.size() != card_fixed_size + 4 * v4 + 16 * v6 || port == 0)
-        return std::nullopt;
-    card.guard = static_cast<GuardKind>(counts >> 6);
-    const std::byte *next = bytes.data() + card_fixed_size;
-    for (unsigned i = 0; i < v4 + v6; ++i) {
-        std::size_t size = i < v4 ? 4 : 16;
-        Address address = Address::v4({}, port);
-        std::memcpy(address.ip.data() + 16 - size, next, size);
-        card.addresses.push_back(address);
-        next += size;
+    Key secret;
+    std::optional<Card> card = read_card(bytes, std::as_writable_bytes(std::span(secret)));
+    if (card) {
+        card->secret = secret;
+        card->name = name_of(secret);
     }
-    if (card.addresses.empty())
-        return std::nullopt;
+    return card;
+}
+
+std::size_t Card::write_public(std::byte *bytes) const
+{
+    return write_card(*this, bytes, std::as_bytes(std::span(&name, 1)));
+}
+
+std::optional<Card> Card::read_public(std::span<const std::byte> bytes)
+{
+    std::uint64_t name;
+    std::optional<Card> card = read_card(bytes, std::as_writable_bytes(std::span(&name, 1)));
+    if (card)
+        card->name = name;
     return card;
 }
 

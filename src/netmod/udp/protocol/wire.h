@@ -1,6 +1,7 @@
 // What is on the wire; doc/udp-protocol.md describes it. Every packet begins with the same header; numbers are little-endian.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -17,25 +18,27 @@ namespace pm::udp {
 static_assert(std::endian::native == std::endian::little, "the wire format is little-endian; swap here for another machine");
 
 enum class Kind : std::uint8_t {
-    hello = 1,    // who we are; asks for a welcome
-    welcome,      // answers a hello, to where it came from
-    data,         // a fragment of a message
-    ack,          // what has arrived, with a bitmap of what arrived out of order
-    size_probe,   // as long as the packets we would like to send
-    size_answer,  // it arrived
-    alive,        // we are here
-    bye,          // we shall not be here any more
-    part,         // of a data packet that is longer than the path is wide
+    hello = 0x11,  // who we are; asks for a welcome. The upper digit is the version of this format
+    welcome,       // answers a hello, to where it came from
+    data,          // a fragment of a message
+    ack,           // what has arrived, with a bitmap of what arrived out of order
+    size_probe,    // as long as the packets we would like to send
+    size_answer,   // it arrived
+    alive,         // we are here
+    bye,           // we shall not be here any more
+    part,          // of a data packet that is longer than the path is wide
+    bye_answer,    // to be told so once is enough
 };
 
 struct Header {
     static constexpr std::uint8_t answer_now = 0x80;  // in kind_and_flags
 
     std::uint8_t kind_and_flags = 0;
-    std::uint8_t tag = 0;            // data: of the message
+    std::uint8_t tag = 0;            // data: of the message; hello, welcome: see Secrets
     std::uint16_t window = 0;        // what the sender of this packet can take, in units of window_unit
     std::uint32_t to = 0;            // the receiver's number for this pair; 0 in a hello
-    std::uint64_t guard = 0;         // see guard.h
+    std::array<std::uint64_t, 2> guard{};  // see guard.h
+    std::uint64_t number = 0;        // of this packet among all of this direction of the pair: goes up, also when data is sent again
     std::uint32_t sequence = 0;      // data: of this packet; part: of the whole; hello, welcome: of the first one that will be sent
     std::uint32_t acknowledged = 0;  // all packets before this one have arrived
     std::uint16_t ack_delay = 0;     // how long the acknowledgement was held back, in units of ack_delay_unit
@@ -49,7 +52,7 @@ struct Header {
     Kind kind() const { return static_cast<Kind>(kind_and_flags & ~answer_now); }
     bool wants_answer() const { return (kind_and_flags & answer_now) != 0; }
 };
-static_assert(sizeof(Header) == 40);
+static_assert(sizeof(Header) == 56);
 
 inline constexpr std::size_t window_unit = 1024;
 inline constexpr std::uint64_t ack_delay_unit = 8'000;  // nanoseconds
@@ -70,22 +73,29 @@ struct Datagram {
 inline bool is_packet(const Header &header, std::size_t size)
 {
     return size >= sizeof header && header.body_size == static_cast<std::uint16_t>(size - sizeof header) &&
-           header.kind() >= Kind::hello && header.kind() <= Kind::part;
+           header.kind() >= Kind::hello && header.kind() <= Kind::bye_answer;
 }
 
 // nullopt when it is too short, or of no known kind.
 std::optional<Datagram> decode(std::span<std::byte> bytes);
 
-// What another process needs to reach this one: its key, its port and the addresses it can be tried at.
+// Whose secrets the keys of a pair are made from, as the sender of a hello or a welcome says.
+enum class Secrets : std::uint8_t { of_both, of_sender, of_receiver };
+
+// What another process needs to reach this one: its secret, its port and the addresses it can be tried at.
 struct Card {
     static constexpr std::size_t max_size = 71;
 
-    Key key{};
-    GuardKind guard = GuardKind::token;  // how this process wants its packets
+    std::uint64_t name = 0;
+    std::optional<Key> secret;           // none: of a process that greeted us, and whose card we do not have
+    GuardKind guard = GuardKind::token;  // how this process wants its packets, at least
     std::vector<Address> addresses;      // all with the same port
 
     std::size_t write(std::byte *bytes) const;  // into max_size bytes; addresses that do not fit are left out
     static std::optional<Card> read(std::span<const std::byte> bytes);
+    // What a hello says of it: the name instead of the secret.
+    std::size_t write_public(std::byte *bytes) const;
+    static std::optional<Card> read_public(std::span<const std::byte> bytes);
 };
 
 }  // namespace pm::udp
