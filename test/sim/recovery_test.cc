@@ -281,6 +281,68 @@ TEST(UdpRecovery, WhoLeavesIsNotMissed)
     EXPECT_EQ(world[0].endpoint().send(world[0].outbox_to(1)->peer(), message, &progress, world.now()), Status::unreachable);
 }
 
+// The good-bye and its answers are lost as often as anything else: it is said again.
+TEST(UdpRecovery, AGoodByeGetsThroughWhereHalfIsLost)
+{
+    unsigned known = 0;
+    for (unsigned seed = 0; seed < 40; ++seed) {
+        World world(100 + seed, 2);
+        Habits habits = ordinary();
+        habits.settings.silence_limit = 2s;
+        world.add(habits), world.add(habits);
+        world.stream(0, 1, equal_stream(5, 3000));
+        world.stream(1, 0, equal_stream(5, 3000));
+        world.start();
+        ASSERT_TRUE(world.finish(1s)) << world.trouble().text();
+        world.network().for_all_paths([](Path &path) { path.loss = 5000; });
+        bool closes = seed % 2 == 0;
+        if (closes) {
+            world[0].endpoint().close();
+            world[0].wake_at(world.now());
+        } else {
+            world[0].disconnect(1);
+        }
+        world.run_for(1500ms);
+        known += world[1].outbox_to(0)->peer()->state == PairState::left;
+        // Told or not, it ends, and leaves nothing behind.
+        EXPECT_TRUE(world[0].endpoint().closed());
+        std::uint64_t sent = world.network().counters().sent;
+        world.kill(1, true);
+        world.run_for(10s);
+        EXPECT_EQ(world.network().counters().sent, sent);
+        unsigned kept = 0;
+        world[0].endpoint().for_each_peer([&](const udp::Peer &) { ++kept; });
+        EXPECT_EQ(kept, closes ? 1u : 0u);
+    }
+    EXPECT_GE(known, 37u) << "of 40: each is told seven times";
+}
+
+// Who lets go of a peer and wants it back, while the other one leaves and comes back: whatever is lost on the way, it arrives.
+TEST(UdpRecovery, MeetingAgainWhileTheGoodByeIsOnItsWay)
+{
+    for (unsigned seed = 0; seed < 60; ++seed) {
+        World world(200 + seed, 2);
+        world.add(ordinary()), world.add(ordinary());
+        world.stream(0, 1, equal_stream(5, 3000));
+        world.stream(1, 0, equal_stream(5, 100)).allow(3);
+        world.start();
+        ASSERT_TRUE(world.run_until([&] { return world[0].inbox().received(1) == 3 && world[1].inbox().received(0) == 5; }, 1s));
+        world.run_for(100ms);
+        world.network().for_all_paths([](Path &path) { path.loss = 3000; });
+        world[0].disconnect(1);
+        world.run_for(Time(seed * 3'000));
+        world[1].endpoint().renew(world[1].outbox_to(0)->peer());
+        world[1].outbox_to(0)->allow(5);  // 0 may have left, and its good-bye is not here yet
+        world[1].wake_at(world.now());
+        world.run_for(Time(seed % 7 * 10'000));
+        world.stream(0, 1, equal_stream(8, 3000)).skip(5);
+        world[0].wake_at(world.now());
+        ASSERT_TRUE(world.finish(20s)) << seed << ": " << world.trouble().text();
+        for (unsigned i = 0; i < 2; ++i)
+            EXPECT_FALSE(world[i].endpoint().failure()) << seed << ": " << world[i].endpoint().failure().text;
+    }
+}
+
 TEST(UdpRecovery, APairCanBeMadeAgain)
 {
     World world(9, 2);

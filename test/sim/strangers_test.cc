@@ -96,8 +96,68 @@ TEST(UdpDamage, IsFoundByTheMac)
     EXPECT_GT(counters.alien + counters.malformed, 30u);
 }
 
-INSTANTIATE_TEST_SUITE_P(, UdpStrangers, testing::Values(GuardKind::token, GuardKind::mac),
-                         [](const auto &info) { return info.param == GuardKind::token ? "WithToken" : "WithMac"; });
+// A recorded good-bye or greeting, of this job, long after: who has left and come back is not sent away, and nobody is taken for alive.
+TEST_P(UdpStrangers, RecordedGoodByesAndGreetingsChangeNothing)
+{
+    if (GetParam() == GuardKind::token)
+        GTEST_SKIP() << "the token keeps out only those who cannot read the traffic";
+    World world(5, 2);
+    Habits habits = ordinary(GetParam());
+    habits.settings.silence_limit = 2s;
+    world.add(habits), world.add(habits);
+    world.stream(0, 1, equal_stream(5, 3000));
+    world.stream(1, 0, equal_stream(5, 3000));
+    std::vector<Packet> recorded;
+    world.network().watch([&](unsigned, const Packet &packet) { recorded.push_back(packet); });
+    world.start();
+    ASSERT_TRUE(world.finish(1s)) << world.trouble().text();
+    world[0].disconnect(1);
+    world.run_for(1s);
+    ASSERT_EQ(world[1].outbox_to(0)->peer()->state, PairState::left);
+    world.network().watch({});
+    world.stream(0, 1, equal_stream(50, 3000)).skip(5);
+    world[0].wake_at(world.now());
+    for (int round = 0; round < 20; ++round)
+        for (const Packet &packet : recorded)
+            world.agenda().plan(world.now() + round * 1ms, [&world, packet] { world.network().inject(packet.to.ip[15], packet); });
+    ASSERT_TRUE(world.finish(10s)) << world.trouble().text();
+    EXPECT_EQ(world[1].inbox().received(0), 50u);
+    world.run_for(30ms);
+    for (unsigned i = 0; i < 2; ++i)
+        world[i].endpoint().for_each_peer([](const udp::Peer &peer) { EXPECT_EQ(peer.state, PairState::open); });
+    udp::Counters counters = world[1].endpoint().counters();
+    EXPECT_GT(counters.alien + counters.twice, 100u);
+
+    // Its host vanishes, and somebody plays what it said: that is no sign of life.
+    recorded.clear();
+    world.network().watch([&](unsigned from, const Packet &packet) {
+        if (from == 0)
+            recorded.push_back(packet);
+    });
+    world.run_for(5s);
+    ASSERT_GT(recorded.size(), 3u) << "it was asked";
+    world.network().watch({});
+    Time death = world.now();
+    world.kill(0, true);
+    for (int i = 0; i < 1000; ++i)
+        world.agenda().plan(death + i * 10ms, [&world, &recorded, i] {
+            world.network().inject(1, recorded[static_cast<std::size_t>(i) % recorded.size()]);
+        });
+    ASSERT_TRUE(world.run_until([&] { return bool(world[1].endpoint().failure()); }, 10s));
+    EXPECT_LE(world.now() - death, 2s + 100ms);
+}
+
+std::vector<GuardKind> guards()
+{
+    std::vector<GuardKind> all{GuardKind::token, GuardKind::mac};
+    if (udp::can_seal())
+        all.push_back(GuardKind::seal);
+    return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(, UdpStrangers, testing::ValuesIn(guards()), [](const auto &info) {
+    return info.param == GuardKind::token ? "WithToken" : info.param == GuardKind::mac ? "WithMac" : "WithSeal";
+});
 
 // ---- memory ----
 

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <linux/errqueue.h>
+#include <linux/filter.h>
+#include <linux/if_ether.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -55,6 +57,43 @@ void allow_fragments(int file, bool allow)
     set(file, IPPROTO_IPV6, IPV6_MTU_DISCOVER, allow ? IPV6_PMTUDISC_DONT : IPV6_PMTUDISC_PROBE);
 }
 
+// The kernel drops what was sent to another address of this host than these, before it takes room in the buffer. A socket that is bound
+// to one address would do the same, but there may be several. Where filters are forbidden, everything is received.
+void listen_only_at(int file, const std::vector<Address> &addresses, bool v6)
+{
+    constexpr auto net = static_cast<std::uint32_t>(SKF_NET_OFF);
+    constexpr std::uint32_t to_v4 = net + 16, to_v6 = net + 24, all = 0xffff'ffff;
+    std::vector<sock_filter> v4_code{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, to_v4)}, v6_code;
+    for (const Address &address : addresses) {
+        std::uint32_t words[4];
+        std::memcpy(words, address.ip.data(), sizeof words);
+        if (address.is_v4()) {
+            v4_code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(words[3]), 0, 1));
+            v4_code.push_back(BPF_STMT(BPF_RET | BPF_K, all));
+            continue;
+        }
+        for (std::uint32_t i = 0; i < 4; ++i) {
+            v6_code.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, to_v6 + 4 * i));
+            v6_code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(words[i]), 0, static_cast<std::uint8_t>(7 - 2 * i)));
+        }
+        v6_code.push_back(BPF_STMT(BPF_RET | BPF_K, all));
+    }
+    v4_code.push_back(BPF_STMT(BPF_RET | BPF_K, 0));
+    v6_code.push_back(BPF_STMT(BPF_RET | BPF_K, 0));
+    std::vector<sock_filter> code;
+    if (v6) {
+        constexpr std::uint32_t protocol = static_cast<std::uint32_t>(SKF_AD_OFF) + SKF_AD_PROTOCOL;
+        code.push_back(BPF_STMT(BPF_LD | BPF_H | BPF_ABS, protocol));
+        code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IPV6, 1, 0));
+        code.push_back(BPF_JUMP(BPF_JMP | BPF_JA, static_cast<std::uint32_t>(v6_code.size()), 0, 0));
+        code.insert(code.end(), v6_code.begin(), v6_code.end());
+    }
+    code.insert(code.end(), v4_code.begin(), v4_code.end());
+    sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+    if (code.size() <= BPF_MAXINSNS)
+        setsockopt(file, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+}
+
 union SegmentControl {
     char bytes[CMSG_SPACE(sizeof(int))];
     cmsghdr align;
@@ -86,6 +125,8 @@ Result<std::unique_ptr<Socket>> Socket::create(const SocketSettings &settings)
     if (socket->family_ == AF_INET6)
         set(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, 0);
 
+    if (!settings.addresses.empty())
+        listen_only_at(descriptor, settings.addresses, settings.v6);
     const PortRange &ports = settings.ports;
     bool bound = false;
     int error = 0;

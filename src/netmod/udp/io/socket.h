@@ -29,6 +29,7 @@ struct SocketSettings {
     PortRange ports;
     bool v6 = true;            // IPv6, too; otherwise IPv4 alone
     bool segmentation = true;  // use UDP_SEGMENT and UDP_GRO where they are
+    std::vector<Address> addresses;  // of this host: what is sent to others of it is not received. None: all are
 };
 
 class Socket {

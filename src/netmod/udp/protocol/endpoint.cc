@@ -92,7 +92,8 @@ Peer *Endpoint::connect(const Card &card)
     auto found = by_name_.find(card.name);
     Peer *peer = found != by_name_.end() ? found->second : add(card);
     if (peer != nullptr) {
-        ++peer->users;
+        if (peer->users++ == 0 && peer->state == PairState::left)
+            begin_anew(peer);
         peer->let_go = false;
     }
     return peer;
@@ -168,6 +169,7 @@ void Endpoint::let_go(Peer *peer)
 void Endpoint::renew(Peer *peer)
 {
     peer->let_go = false;
+    peer->renewed = peer->state == PairState::open;
     if (peer->state == PairState::left)
         begin_anew(peer);
 }
@@ -315,7 +317,7 @@ void Endpoint::begin_anew(Peer *peer)
         return fail(peer, Status::unreachable, "udp: the process at " + addresses_of(peer) + " has closed the connection");
     forget_pair(peer);
     peer->state = PairState::quiet;
-    peer->has_hello = false;
+    peer->has_hello = peer->renewed = false;
     peer->size_rounds = 0;
     peer->packet_size = settings_.first_packet_size();
     peer->owed_welcomes.clear();
@@ -330,17 +332,19 @@ void Endpoint::on_bye(Peer *peer, Time now)
 {
     if (peer->leaving)
         return remove(peer);
+    bool wanted = !closing_ && peer->users > 0 && !peer->let_go;
     std::unique_ptr<Outgoing> unsent;
-    if (!closing_ && peer->users > 0 && !peer->let_go && peer->outgoing != nullptr && peer->outgoing->outstanding() > 0 &&
-        peer->outgoing->can_restart())
+    if (wanted && peer->outgoing != nullptr && peer->outgoing->outstanding() > 0 && peer->outgoing->can_restart())
         unsent = std::move(peer->outgoing);
-    if (unsent == nullptr) {
+    if (unsent == nullptr && !(wanted && peer->renewed)) {
         forget_pair(peer);
         peer->state = PairState::left;
         peer->owes_bye_answer = true;
         return want(peer);
     }
     begin_anew(peer);
+    if (unsent == nullptr)
+        return;
     unsent->restart(full_sequence(peer->first_sequence));
     peer->outgoing = std::move(unsent);
     ask(peer, now);

@@ -57,6 +57,7 @@ struct Peer {
     bool listed = false;     // among those who want to send
     bool leaving = false;    // disconnected here; it is told until it says that it knows
     bool let_go = false;     // its end is nobody's business
+    bool renewed = false;    // it was let go and is wanted again: when it leaves, or has left and we do not know it yet, it is asked for
     std::uint8_t size_rounds = 0;  // of packet size probes
     std::uint8_t hellos = 0;       // rounds
     std::uint8_t asks = 0;         // since it fell silent
