@@ -129,8 +129,8 @@ cvars:
       verbosity   : MPI_T_VERBOSITY_USER_BASIC
       scope       : MPI_T_SCOPE_LOCAL
       description : >-
-        What authenticates the packets a process receives. token keeps out strangers and earlier jobs; mac, a keyed hash of
-        every packet, also those who can read the traffic.
+        What authenticates packets; of two processes the stricter one decides. token keeps out strangers and earlier jobs; mac, a
+        keyed hash of every packet, also those who can read the traffic; seal also enciphers what is sent (with libsodium).
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_UDP_SILENCE_LIMIT
       category    : CH4_COMPOSITE

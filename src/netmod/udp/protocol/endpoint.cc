@@ -428,29 +428,25 @@ bool Endpoint::is_guarded(Peer *peer, const Datagram &datagram) const
                      reinterpret_cast<const std::byte *>(header.guard.data()));
 }
 
-bool Endpoint::believes(const Datagram &datagram)
+Peer *Endpoint::believed(const Datagram &datagram)
 {
     const Header &header = datagram.header;
     ++counters_.datagrams_received;
     Peer *peer = find(header.to);
-    if (peer == nullptr || !peer->has_hello) {
+    if (peer == nullptr || !peer->has_hello || !is_guarded(peer, datagram)) {
         ++counters_.alien;
-        return false;
-    }
-    if (!is_guarded(peer, datagram)) {
-        ++counters_.alien;
-        return false;
+        return nullptr;
     }
     if (peer->guard == GuardKind::token)
-        return true;
+        return peer;
     if (peer->seen == nullptr)
         peer->seen = std::make_unique<SeenNumbers>();
     if (!peer->seen->is_new(header.number)) {
         ++counters_.twice;
-        return false;
+        return nullptr;
     }
     peer->seen->add(header.number);
-    return true;
+    return peer;
 }
 
 void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time now)
@@ -459,16 +455,19 @@ void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time n
         return on_hello(datagram, from, now);
     if (datagram.header.kind() == Kind::welcome)
         return on_welcome(datagram, now);
-    if (believes(datagram))
-        on_believed(datagram, from, now);
+    if (Peer *peer = believed(datagram))
+        take(peer, datagram, from, now);
 }
 
 void Endpoint::on_believed(const Datagram &datagram, const Address &from, Time now)
 {
+    if (Peer *peer = find(datagram.header.to))  // it was there when the packet came
+        take(peer, datagram, from, now);
+}
+
+void Endpoint::take(Peer *peer, const Datagram &datagram, const Address &from, Time now)
+{
     const Header &header = datagram.header;
-    Peer *peer = find(header.to);
-    if (peer == nullptr)
-        return;  // it was there when the packet came
     if (peer->state == PairState::failed || peer->state == PairState::left) {
         if (header.kind() == Kind::bye && peer->address.port != 0) {
             peer->owes_bye_answer = true;
@@ -525,7 +524,7 @@ void Endpoint::on_believed(const Datagram &datagram, const Address &from, Time n
             if (std::vector<std::byte> whole = incoming_of(peer).on_part(header, datagram.body); !whole.empty()) {
                 std::optional<Datagram> inner = decode(whole);
                 if (inner && inner->header.kind() == Kind::data && inner->header.to == header.to)
-                    return on_believed(*inner, from, now);
+                    return take(peer, *inner, from, now);
                 ++counters_.malformed;
             }
             if (peer->incoming->ack_deadline() <= now)

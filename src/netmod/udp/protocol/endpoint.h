@@ -169,7 +169,7 @@ class Endpoint {
     void on_datagram(const Datagram &datagram, const Address &from, Time now);
     // The same in two steps, for data and parts that somebody else shall take later: whether it is believed, and counts as come; then
     // what it says.
-    bool believes(const Datagram &datagram);
+    bool believes(const Datagram &datagram) { return believed(datagram) != nullptr; }
     void on_believed(const Datagram &datagram, const Address &from, Time now);
     void on_malformed() { ++counters_.datagrams_received, ++counters_.malformed; }
     // Nobody listens at an address to which something was sent, says a host; `quoted` is what it says was sent. A hint: a packet that is
@@ -230,6 +230,8 @@ class Endpoint {
     Outgoing &outgoing_of(Peer *peer);
     Incoming &incoming_of(Peer *peer);
 
+    Peer *believed(const Datagram &datagram);  // the peer whose packet it is
+    void take(Peer *peer, const Datagram &datagram, const Address &from, Time now);
     bool is_guarded(Peer *peer, const Datagram &datagram) const;
     bool is_sent_by_us(const Peer *peer, const Header &quoted) const;
     Time patience_with_refusals(const Peer *peer) const;

@@ -23,53 +23,55 @@ SipHash::SipHash(const Key &key)
 {
     auto bytes = reinterpret_cast<const std::byte *>(key.data());
     std::uint64_t k0 = word_at(bytes), k1 = word_at(bytes + 8);
-    v_[0] = k0 ^ 0x736f6d6570736575u;
-    v_[1] = k1 ^ 0x646f72616e646f6du;
-    v_[2] = k0 ^ 0x6c7967656e657261u;
-    v_[3] = k1 ^ 0x7465646279746573u;
+    state_ = {k0 ^ 0x736f6d6570736575u, k1 ^ 0x646f72616e646f6du, k0 ^ 0x6c7967656e657261u, k1 ^ 0x7465646279746573u};
 }
 
-void SipHash::round()
+inline void SipHash::State::round()
 {
-    v_[0] += v_[1], v_[2] += v_[3];
-    v_[1] = std::rotl(v_[1], 13) ^ v_[0], v_[3] = std::rotl(v_[3], 16) ^ v_[2];
-    v_[0] = std::rotl(v_[0], 32);
-    v_[2] += v_[1], v_[0] += v_[3];
-    v_[1] = std::rotl(v_[1], 17) ^ v_[2], v_[3] = std::rotl(v_[3], 21) ^ v_[0];
-    v_[2] = std::rotl(v_[2], 32);
+    v0 += v1, v2 += v3;
+    v1 = std::rotl(v1, 13) ^ v0, v3 = std::rotl(v3, 16) ^ v2;
+    v0 = std::rotl(v0, 32);
+    v2 += v1, v0 += v3;
+    v1 = std::rotl(v1, 17) ^ v2, v3 = std::rotl(v3, 21) ^ v0;
+    v2 = std::rotl(v2, 32);
 }
 
-void SipHash::compress(std::uint64_t word)
+inline void SipHash::State::compress(std::uint64_t word)
 {
-    v_[3] ^= word;
+    v3 ^= word;
     round();
     round();
-    v_[0] ^= word;
+    v0 ^= word;
 }
 
 void SipHash::add(std::span<const std::byte> bytes)
 {
+    State state = state_;  // what is read may be anything, this object too: here it stays in registers
     std::size_t i = 0;
     for (; i < bytes.size() && length_ % 8 != 0; ++i) {
         partial_ |= static_cast<std::uint64_t>(bytes[i]) << 8 * (length_++ % 8);
         if (length_ % 8 == 0) {
-            compress(partial_);
+            state.compress(partial_);
             partial_ = 0;
         }
     }
-    for (; bytes.size() - i >= 8; i += 8, length_ += 8)
-        compress(word_at(bytes.data() + i));
-    for (; i < bytes.size(); ++i)
+    std::size_t words = (bytes.size() - i) / 8;
+    for (const std::byte *next = bytes.data() + i, *end = next + 8 * words; next != end; next += 8)
+        state.compress(word_at(next));
+    length_ += 8 * words;
+    for (i += 8 * words; i < bytes.size(); ++i)
         partial_ |= static_cast<std::uint64_t>(bytes[i]) << 8 * (length_++ % 8);
+    state_ = state;
 }
 
 std::uint64_t SipHash::finish()
 {
-    compress(partial_ | length_ << 56);
-    v_[2] ^= 0xff;
+    State state = state_;
+    state.compress(partial_ | length_ << 56);
+    state.v2 ^= 0xff;
     for (int i = 0; i < 4; ++i)
-        round();
-    return v_[0] ^ v_[1] ^ v_[2] ^ v_[3];
+        state.round();
+    return state.v0 ^ state.v1 ^ state.v2 ^ state.v3;
 }
 
 std::uint64_t siphash(const Key &key, std::span<const std::byte> bytes)

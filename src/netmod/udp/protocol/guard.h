@@ -32,10 +32,12 @@ class SipHash {
     std::uint64_t finish();
 
   private:
-    void round();
-    void compress(std::uint64_t word);
-
-    std::uint64_t v_[4];
+    struct State {
+        std::uint64_t v0, v1, v2, v3;
+        void round();
+        void compress(std::uint64_t word);
+    };
+    State state_;
     std::uint64_t partial_ = 0;
     std::uint64_t length_ = 0;
 };
