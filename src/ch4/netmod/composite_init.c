@@ -306,6 +306,8 @@ int MPIDI_COMPOSITE_init_world(void)
             MPIDI_COMPOSITE_FAIL(mpi_errno);
         MPIDI_COMPOSITE_AV(&MPIDIU_get_av(0, rank)).peer = peer;
     }
+    /* What follows from the number of ranks and cores is found out now, while nobody else is connected. */
+    pm_crowded();
     if (MPIDI_COMPOSITE_routes_at_init() && MPIR_Process.rank == 0) {
         mpi_errno = MPIDI_COMPOSITE_print_plan(cards, sizes);
         MPIR_ERR_CHECK(mpi_errno);

@@ -53,11 +53,26 @@ struct Path : Connection {
     std::string network;
 };
 
+// The path that is used: looked at by whoever is about to send, changed by who is inside the gate of the one before.
+class UsedPath {
+  public:
+    UsedPath &operator=(Path *path)
+    {
+        path_.store(path, std::memory_order_release);  // [P1] whoever finds the path finds what it consists of; pairs with [P2]
+        return *this;
+    }
+    operator Path *() const { return path_.load(std::memory_order_acquire); }  // [P2] pairs with [P1]
+    Path *operator->() const { return *this; }
+
+  private:
+    std::atomic<Path *> path_{nullptr};
+};
+
 }  // namespace pm
 
 struct pm_peer {
     std::uint32_t users = 0;   // pm_connect() less pm_release()
-    pm::Path *used = nullptr;  // one of `paths`
+    pm::UsedPath used;         // one of `paths`
     bool settled = false;      // the path is proved; another one would break the order
     bool listed = false;       // in Core::queued
     pm::Time parted = pm::never;  // when it became one of Core::parting
