@@ -142,14 +142,18 @@ static inline int composite_connect(int fd, MPL_sockaddr_t * address, unsigned s
 
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
         failed = MPL_connect(fd, address, port);
-        if (!failed || (errno != EINPROGRESS && errno != EALREADY)) {
+        if (!failed || (errno != EINPROGRESS && errno != EALREADY && errno != EINTR)) {
             int why = errno;
             setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &never, sizeof(never));
             errno = why;
             return failed;
         }
         another = MPL_socket();
-        if (another < 0 || dup2(another, fd) < 0 || close(another) < 0)
+        if (another < 0)
+            return -1;
+        failed = dup3(another, fd, fcntl(fd, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0) < 0;
+        close(another);
+        if (failed)
             return -1;
     }
     errno = ETIMEDOUT;

@@ -110,6 +110,7 @@ TEST(UdpStrangersAtTheSocket, OnlyAddressesThatAreOfferedAreListenedOn)
     for (int i = 0; i < 10; ++i)
         stranger.send("127.0.0.2", alien_data());
     stranger.send("127.0.0.1", alien_data());  // after the others, so they have been there
+    test::TimeLimit limit(20);
     while (device->counters().datagrams_received == 0)
         device->poll();
     device->poll();

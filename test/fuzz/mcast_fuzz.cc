@@ -15,8 +15,9 @@
 #include "coll/mcast/engine.h"
 #include "coll/mcast/outbox.h"
 #include "fuzz/fuzz.h"
+#include "support/sanitizers.h"
 
-#if defined(__SANITIZE_ADDRESS__) || (defined(__has_feature) && __has_feature(address_sanitizer))
+#ifdef PM_TEST_ASAN
 // A multicast may say that it is larger than memory: then there is none.
 extern "C" const char *__asan_default_options()
 {
@@ -199,7 +200,7 @@ class Target : public Transport {
         std::size_t total;
         std::vector<std::uint64_t> message = craft(0, &total);
         WireHeader header;
-        std::memcpy(&header, message.data(), sizeof header);
+        std::memcpy(static_cast<void *>(&header), message.data(), sizeof header);
         std::size_t header_size = message.size() * 8;
         std::vector<std::byte> payload(total, std::byte{0x5a});
         if (header.flags & WireHeader::in_payload || header_size > largest_wire_header) {

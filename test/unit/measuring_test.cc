@@ -36,7 +36,7 @@ TEST(Measuring, TheTwoOfATrialFindItsTimeAndOthersHaveNothingToDo)
         };
         pm_trial trials[] = {{network(0), 0, 1}, {network(2), 1, 0}};
         for (int i = 0; i < 2; ++i)
-            board->times[number][i] = pm_try_out(&trials[i], static_cast<int>(number), cards, board->sizes);
+            board->times[number][i] = pm_try_out(trials, i, static_cast<int>(number), cards, board->sizes);
         board->tried.add();
         if (number == 2)
             board->tried.wait_for(3);

@@ -15,7 +15,7 @@ int MPIDI_COMPOSITE_measure(const void *const *cards, const size_t * sizes)
         return MPI_SUCCESS;
     memset(mine, 0, sizeof mine);
     for (int i = 0; i < count; i++)
-        mine[i] = pm_try_out(&trials[i], MPIR_Process.rank, cards, sizes);
+        mine[i] = pm_try_out(trials, i, MPIR_Process.rank, cards, sizes);
     all = MPL_malloc(MPIR_Process.size * sizeof mine, MPL_MEM_OTHER);
     MPIR_ERR_CHKANDJUMP(all == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
     mpi_errno = MPIR_pmi_allgather(mine, count * sizeof *mine, all, sizeof mine, MPIR_PMI_DOMAIN_ALL);

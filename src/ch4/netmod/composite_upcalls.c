@@ -296,12 +296,12 @@ static int offer(MPIR_Request * sreq, const MPIDI_COMPOSITE_pull_header_t * head
     return status == PM_FAILED ? MPIDI_COMPOSITE_lost() : MPI_SUCCESS;
 }
 
-static int offered(const pm_envelope * envelope, void *offer)
+static int offered(const pm_envelope * envelope, void *offer, size_t total)
 {
     MPIDI_COMPOSITE_pull_header_t *header = envelope->header;
 
     if (!(header->generic.flags & MPIDIG_AM_SEND_FLAGS_RTS) || !is_in_order(envelope, 0) ||
-        envelope->header_size != sizeof *header)
+        envelope->header_size != sizeof *header || header->generic.data_sz != (MPI_Aint) total)
         return 0;
     header->announced.address = (uint64_t) (uintptr_t) offer | IS_OFFER;
     MPIDIG_global.target_msg_cbs[envelope->tag] (header, NULL, 0, 0, NULL);

@@ -20,7 +20,7 @@ struct pm_exchange {
     std::uint32_t all = 0;        // of the one that we have started
     std::uint8_t set = 0;         // for it: 0 or 1, in turn
 
-    bool is_done() const { return heard[set] == all; }
+    bool is_done() const { return (heard[set] & all) == all; }
 };
 
 namespace pm::coll {
@@ -66,6 +66,8 @@ class ExchangeEngine {
         std::memcpy(&message, header, header_size);
         if (message.length() != header_size || message.set > 1 || message.rank >= PM_EXCHANGE_RANKS_LIMIT)
             return false;
+        if (exchanges_.size() >= most_groups && !exchanges_.contains(message.group))
+            return false;
         take(&of(message.group), message);
         return true;
     }
@@ -82,6 +84,8 @@ class ExchangeEngine {
     void forget(std::uint32_t group) { exchanges_.erase(group); }
 
   private:
+    static constexpr std::size_t most_groups = 1 << 16;  // of which others may speak first: more communicators than MPICH has ids for
+
     pm_exchange &of(std::uint32_t group)
     {
         std::unique_ptr<pm_exchange> &exchange = exchanges_[group];

@@ -21,7 +21,8 @@ int pm_exchange_open(void)
     handler.smallest_header = pm::coll::ExchangeMessage::smallest;
     handler.for_strangers = 1;  // somebody has connected to all others before we have
     handler.arrived = [](const pm_envelope *envelope, void *, std::size_t, std::size_t) -> void * {
-        engine->arrived(envelope->header, envelope->header_size);
+        if (!engine->arrived(envelope->header, envelope->header_size))
+            pm_count_dropped(envelope->source);
         return nullptr;
     };
     return pm_handle(pm::coll::exchange_tag, &handler);

@@ -28,7 +28,7 @@ typedef struct pm_handler {
     void *(*place)(void *cookie);
     void (*placed)(void *cookie);
     /* A message that was sent by pm_offer() begins; its payload is taken by pm_take(). 0: it is not wanted, and dropped. */
-    int (*offered)(const pm_envelope *envelope, void *offer);
+    int (*offered)(const pm_envelope *envelope, void *offer, size_t total);
     /* A message that pm_send() queued has been accepted as a whole. */
     void (*sent)(void *cookie);
 } pm_handler;

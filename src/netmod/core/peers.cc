@@ -105,6 +105,7 @@ pm_peer *pm_connect(const void *card, size_t size)
     if (pm_peer *known = place.get()) {
         // A whole card tells more than the short one of a port; the route stays, as messages may be under way.
         if (known->card_bytes.size() < size) {
+            pm::InsideGateOf inside(known);  // who sends looks at the card
             std::vector<std::byte> before = std::exchange(known->card_bytes, {bytes.begin(), bytes.end()});
             if (!known->read_card()) {
                 known->card_bytes = std::move(before);

@@ -46,7 +46,7 @@ template <std::size_t channel>
 bool sink_offered(const pm::Envelope &envelope, void *offer, std::size_t total)
 {
     const pm_handler &handler = handler_of(envelope.tag);
-    if (!is_for(handler, envelope) || handler.offered == nullptr || handler.offered(&envelope, offer) == 0) {
+    if (!is_for(handler, envelope) || handler.offered == nullptr || handler.offered(&envelope, offer, total) == 0) {
         core->messages_dropped[channel]++;
         return false;
     }

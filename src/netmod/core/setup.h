@@ -96,7 +96,7 @@ typedef struct pm_trial {
 int pm_trials(const void *const *cards, const size_t *sizes, int count, pm_trial *trials);  /* into PM_NETWORKS_MAX; how many */
 #define PM_TRIAL_LIMIT 2.0
 int pm_measure_open(void);      /* after pm_open(): PM_OK or PM_FAILED */
-double pm_try_out(const pm_trial *trial, int rank, const void *const *cards, const size_t *sizes);
+double pm_try_out(const pm_trial *trials, int which, int rank, const void *const *cards, const size_t *sizes);
 void pm_set_priorities(const pm_trial *trials, const double *times, int count);
 
 /* What that is made of: the connection over just one network, which pm_connect() goes on to use if it chooses it, and the outcome. */

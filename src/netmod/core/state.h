@@ -58,10 +58,10 @@ class UsedPath {
   public:
     UsedPath &operator=(Path *path)
     {
-        path_.store(path, std::memory_order_release);  // [P1] whoever finds the path finds what it consists of; pairs with [P2]
+        path_.store(path, std::memory_order_release);  // [U1] whoever finds the path finds what it consists of; pairs with [U2]
         return *this;
     }
-    operator Path *() const { return path_.load(std::memory_order_acquire); }  // [P2] pairs with [P1]
+    operator Path *() const { return path_.load(std::memory_order_acquire); }  // [U2] pairs with [U1]
     Path *operator->() const { return *this; }
 
   private:

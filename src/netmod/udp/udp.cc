@@ -224,10 +224,13 @@ unsigned Udp::receive(bool park)
             socket_->expect_trains();
         if (!park || (header.kind() != Kind::data && header.kind() != Kind::part))
             return endpoint_->on_datagram({header, body}, from, time);
-        if (parked_bytes_ + cost_of(body.size()) > park_limit_ || !endpoint_->believes({header, body}))
-            return;  // it will be sent again, or is a stranger's
+        if (parked_bytes_ + cost_of(body.size()) > park_limit_)
+            return;  // it will be sent again
+        std::uint32_t incarnation = endpoint_->believes({header, body});
+        if (incarnation == 0)
+            return;
         parked_bytes_ += cost_of(body.size());
-        parked_.push_back({header, {body.begin(), body.end()}, from});
+        parked_.push_back({header, {body.begin(), body.end()}, incarnation, from});
     };
     auto on_trouble = [&](const Socket::Trouble &trouble) {
         if (trouble.width > 0)
@@ -252,7 +255,7 @@ unsigned Udp::poll()
         Parked first = std::move(parked_.front());
         parked_.pop_front();
         parked_bytes_ -= cost_of(first.body.size());
-        endpoint_->on_believed({first.header, first.body}, first.from, now());
+        endpoint_->on_believed({first.header, first.body}, first.incarnation, first.from, now());
         ++count;
     }
     count += receive(false);

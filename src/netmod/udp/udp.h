@@ -89,6 +89,7 @@ class Udp {
     struct Parked {
         Header header;
         std::vector<std::byte> body;
+        std::uint32_t incarnation;  // of the pair
         Address from;
     };
     Udp() = default;

@@ -18,6 +18,7 @@ constexpr unsigned refusals_believed = 3;
 constexpr Time refusals_patience = 50ms;    // where who reads the traffic is trusted
 constexpr Time first_bye_interval = 10ms;
 constexpr unsigned byes_limit = 7;          // in 1.3 s
+constexpr std::uint32_t bye_at_the_end = 1;  // of the process; otherwise only the pair is given up
 constexpr Time bye_patience = 2s;           // for the good-bye of a pair in whose place there is another one
 constexpr unsigned asks_before_host = 6;    // of twelve in which a peer may answer
 constexpr std::uint16_t closed_port = 9;    // of every host: discard
@@ -54,10 +55,18 @@ std::span<const std::byte> without_guard(Header *header)
     return std::as_bytes(std::span(header, 1));
 }
 
-// That who sends a hello has its own secret; `receiver` may not be able to tell yet.
-std::uint64_t proof_of(const Key &receiver, const Key &sender, const Nonce &nonce)
+// That who sends this hello has its own secret; `receiver` may not be able to tell yet.
+std::uint64_t proof_of(const Key &receiver, const Key &sender, const Nonce &nonce, const Hello &hello)
 {
-    return siphash(hello_key(receiver, sender), std::as_bytes(std::span(nonce)));
+    SipHash hash(hello_key(receiver, sender));
+    hash.add(std::as_bytes(std::span(nonce)));
+    hash.add(std::as_bytes(std::span(&hello, 1)));
+    return hash.finish();
+}
+
+Hello hello_of(const Header &header)
+{
+    return {static_cast<std::uint32_t>(header.offset), header.fragment, header.sequence, header.tag};
 }
 
 // In hellos and questions to a host: known only to those who see them.
@@ -134,7 +143,7 @@ void Endpoint::adopt(Peer *peer, const Card &card)
 {
     if (peer->card.secret)
         return;
-    if (peer->has_hello && peer->its_proof != proof_of(*card_.secret, *card.secret, peer->its_nonce)) {
+    if (peer->has_hello && peer->its_proof != proof_of(*card_.secret, *card.secret, peer->its_nonce, peer->its_hello)) {
         by_name_.erase(peer->name);
         peer->name = 0;
         peer->source = nullptr;
@@ -227,6 +236,7 @@ void Endpoint::disconnect(Peer *peer)
 void Endpoint::close()
 {
     closing_ = true;
+    last_heard_ = nullptr;
     for (auto &peer : table_) {
         if (peer != nullptr && peer->state == PairState::open) {
             peer->owes_bye = true;
@@ -291,7 +301,8 @@ void Endpoint::fail(Peer *peer, Status status, const std::string &text)
     forget_pair(peer);
     peer->state = PairState::failed;
     peer->error = {status, text};
-    if (in_use && !peer->let_go && !failure_)
+    // One that only greeted us is nobody's loss.
+    if (in_use && peer->users > 0 && !peer->let_go && !failure_)
         failure_ = peer->error;
 }
 
@@ -328,11 +339,16 @@ void Endpoint::begin_anew(Peer *peer)
 }
 
 // What it had not got when it left was sent by somebody who wants it back, and did not know: it is asked for, and gets it then.
-void Endpoint::on_bye(Peer *peer, Time now)
+void Endpoint::on_bye(Peer *peer, bool ends, Time now)
 {
-    if (peer->leaving)
-        return remove(peer);
-    bool wanted = !closing_ && peer->users > 0 && !peer->let_go;
+    if (peer->leaving) {
+        // Ours may be lost, and is not needed any more; it waits for an answer.
+        peer->owes_bye = false;
+        peer->bye_at = never;
+        peer->owes_bye_answer = true;
+        return want(peer);
+    }
+    bool wanted = !ends && !closing_ && peer->users > 0 && !peer->let_go;
     std::unique_ptr<Outgoing> unsent;
     if (wanted && peer->outgoing != nullptr && peer->outgoing->outstanding() > 0 && peer->outgoing->can_restart())
         unsent = std::move(peer->outgoing);
@@ -459,9 +475,10 @@ void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time n
         take(peer, datagram, from, now);
 }
 
-void Endpoint::on_believed(const Datagram &datagram, const Address &from, Time now)
+void Endpoint::on_believed(const Datagram &datagram, std::uint32_t incarnation, const Address &from, Time now)
 {
-    if (Peer *peer = find(datagram.header.to))  // it was there when the packet came
+    Peer *peer = find(datagram.header.to);
+    if (peer != nullptr && peer->incarnation == incarnation)
         take(peer, datagram, from, now);
 }
 
@@ -477,8 +494,11 @@ void Endpoint::take(Peer *peer, const Datagram &datagram, const Address &from, T
     }
     if ((peer->leaving || closing_) && header.kind() != Kind::bye && header.kind() != Kind::bye_answer)
         return;
-    if (peer->state != PairState::open)
+    if (peer->state != PairState::open) {
+        if (!peer->has_hello)
+            return;
         open(peer, from, now);
+    }
     heard(peer, now);
     switch (header.kind()) {
         case Kind::data:
@@ -539,7 +559,7 @@ void Endpoint::take(Peer *peer, const Datagram &datagram, const Address &from, T
             break;
         case Kind::bye:
             on_ack_fields(peer, header, {}, now);
-            return on_bye(peer, now);
+            return on_bye(peer, header.fragment == bye_at_the_end, now);
         case Kind::bye_answer:
             if (peer->leaving)
                 return remove(peer);
@@ -595,7 +615,7 @@ void Endpoint::on_hello(const Datagram &datagram, const Address &from, Time now)
     else if (found != by_name_.end() && found->second->card.secret)
         secret = &*found->second->card.secret;
     bool by_sender_alone = header.tag == static_cast<std::uint8_t>(Secrets::of_sender);
-    if (secret != nullptr ? header.guard[1] != proof_of(*card_.secret, *secret, nonce) : by_sender_alone) {
+    if (secret != nullptr ? header.guard[1] != proof_of(*card_.secret, *secret, nonce, hello_of(header)) : by_sender_alone) {
         ++counters_.alien;
         return;
     }
@@ -621,6 +641,7 @@ void Endpoint::on_hello(const Datagram &datagram, const Address &from, Time now)
     if (!peer->has_hello) {
         learn(peer, header, nonce);
         peer->its_proof = header.guard[1];
+        peer->its_hello = hello_of(header);
         peer->uses_our_secret = !by_sender_alone;
         peer->uses_its_secret = peer->card.secret.has_value();
         make_keys(peer);
@@ -651,6 +672,11 @@ void Endpoint::on_welcome(const Datagram &datagram, Time now)
     std::memcpy(nonce.data(), datagram.body.data(), sizeof nonce);
     bool uses_its = header.tag != static_cast<std::uint8_t>(Secrets::of_receiver);
     bool uses_ours = header.tag != static_cast<std::uint8_t>(Secrets::of_sender);
+    // Without its secret only if it has told us so itself: others have ours, too.
+    if (!uses_its && !(peer->has_hello && !peer->uses_its_secret)) {
+        ++counters_.alien;
+        return;
+    }
     bool same = peer->has_hello && peer->its_nonce == nonce && peer->uses_its_secret == uses_its && peer->uses_our_secret == uses_ours;
     Side us{card_.name, uses_ours ? &*card_.secret : nullptr, peer->nonce};
     Side it{peer->name, uses_its ? &*peer->card.secret : nullptr, nonce};
@@ -1005,7 +1031,9 @@ bool Endpoint::poll_transmit(Transmission *transmission, Time now)
                                             ? 1
                                             : (transmission->size + transmission->segment - 1) / transmission->segment;
         }
-        if (something && has_more(peer, now)) {
+        if (peer->leaving && !peer->owes_bye && !peer->owes_bye_answer && peer->bye_at == never) {
+            remove(peer);  // both have said good-bye
+        } else if (something && has_more(peer, now)) {
             ready_.push_back(peer->number);  // again, after the others
         } else {
             peer->listed = false;
@@ -1092,7 +1120,7 @@ bool Endpoint::transmit_greeting(Peer *peer, Transmission *transmission)
     std::size_t candidate = peer->card.addresses.size() - peer->owed_hellos--;
     header.offset = std::uint64_t{candidate} << 32 | peer->number;
     header.number = number_from(peer->nonce);
-    header.guard[1] = proof_of(*peer->card.secret, *card_.secret, peer->nonce);
+    header.guard[1] = proof_of(*peer->card.secret, *card_.secret, peer->nonce, hello_of(header));
     bytes.resize(sizeof header + sizeof(Nonce) + card_.write_public(bytes.data() + sizeof header + sizeof(Nonce)));
     transmit_one(peer, transmission, Kind::hello, header, peer->card.addresses[candidate]);
     return true;
@@ -1151,6 +1179,7 @@ bool Endpoint::transmit_control(Peer *peer, Transmission *transmission, Time now
         peer->owes_bye = false;
         peer->watch_at = peer->size_probe_at = never;  // from now on we only answer
         peer->bye_at = now + first_bye_interval * (1u << peer->byes++);
+        header.fragment = closing_ ? bye_at_the_end : 0;
         return one(Kind::bye);
     }
     if (peer->leaving || closing_)

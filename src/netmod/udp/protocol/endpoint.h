@@ -40,6 +40,11 @@ namespace pm::udp {
 
 enum class PairState : std::uint8_t { quiet, asking, open, left, failed };
 
+// What a hello proves besides its nonce.
+struct Hello {
+    std::uint32_t number = 0, incarnation = 0, first_sequence = 0, secrets = 0;
+};
+
 struct Peer {
     Card card;
     std::uint64_t name = 0;
@@ -96,7 +101,8 @@ struct Peer {
 
     // Of this pair.
     Nonce nonce{}, its_nonce{};
-    std::uint64_t its_proof = 0;  // that it has its secret, in case we get to know that later
+    std::uint64_t its_proof = 0;  // that it has its secret, in case we get to know that later; of this:
+    Hello its_hello;
     DirectionKeys to_it, from_it;
     std::uint64_t next_number = 0;
     std::unique_ptr<SeenNumbers> seen;
@@ -167,10 +173,14 @@ class Endpoint {
 
     // A sealed body is opened where it lies.
     void on_datagram(const Datagram &datagram, const Address &from, Time now);
-    // The same in two steps, for data and parts that somebody else shall take later: whether it is believed, and counts as come; then
-    // what it says.
-    bool believes(const Datagram &datagram) { return believed(datagram) != nullptr; }
-    void on_believed(const Datagram &datagram, const Address &from, Time now);
+    // The same in two steps, for data and parts that somebody else shall take later: the incarnation of the pair if it is believed, or
+    // else 0, and counts as come; then what it says, if the pair is still the same.
+    std::uint32_t believes(const Datagram &datagram)
+    {
+        Peer *peer = believed(datagram);
+        return peer != nullptr ? peer->incarnation : 0;
+    }
+    void on_believed(const Datagram &datagram, std::uint32_t incarnation, const Address &from, Time now);
     void on_malformed() { ++counters_.datagrams_received, ++counters_.malformed; }
     // Nobody listens at an address to which something was sent, says a host; `quoted` is what it says was sent. A hint: a packet that is
     // not ours says nothing, and one that is makes us ask. Only refusals for as long as one that lives would answer within are believed.
@@ -226,7 +236,7 @@ class Endpoint {
     void fail(Peer *peer, Status status, const std::string &text);
     void forget_pair(Peer *peer);
     void begin_anew(Peer *peer);
-    void on_bye(Peer *peer, Time now);
+    void on_bye(Peer *peer, bool ends, Time now);
     Outgoing &outgoing_of(Peer *peer);
     Incoming &incoming_of(Peer *peer);
 
