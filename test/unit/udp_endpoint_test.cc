@@ -541,6 +541,116 @@ TEST(UdpEndpoint, ANameIsOfWhoHasItsSecret)
     }
 }
 
+// As somebody would send it who has the receiver's card.
+void guard_hello(Datagram *hello, const Card &receiver)
+{
+    hello->header.guard[0] = 0;
+    SipHash hash(hello_key(*receiver.secret));
+    hash.add(std::as_bytes(std::span(&hello->header, 1)));
+    hash.add(hello->body);
+    hello->header.guard[0] = hash.finish();
+}
+
+std::vector<std::byte> first_hello(Endpoint *from, const Card &to)
+{
+    Message message;
+    SendProgress progress;
+    EXPECT_EQ(from->send(from->connect(to), message, &progress, 1s), Status::again);
+    Transmission transmission;
+    EXPECT_TRUE(from->poll_transmit(&transmission, 1s));
+    return {transmission.pieces[0].data, transmission.pieces[0].data + transmission.pieces[0].size};
+}
+
+// Who recorded a hello cannot make another one of it, though it can guard it.
+TEST(UdpEndpoint, AProofIsOfOneHello)
+{
+    Address a = Address::v4({10, 0, 0, 1}, 1), b = Address::v4({10, 0, 0, 2}, 1);
+    Endpoint server(UdpPair::plain(), Key{1}, {a}, test::Delivered::sink()), real(UdpPair::plain(), Key{2}, {b}, test::Delivered::sink());
+    int word;
+    server.introduce(real.card(), reinterpret_cast<pm_peer *>(&word));
+    std::vector<std::byte> bytes = first_hello(&real, server.card());
+    auto hello = decode(bytes);
+    server.on_datagram(*hello, b, 1s);
+    ASSERT_EQ(server.peers(), 1u);
+    ASSERT_EQ(server.counters().alien, 0u);
+    auto its_number = [&] {
+        std::uint32_t number = 0;
+        server.for_each_peer([&](const Peer &peer) { number = peer.its_number; });
+        return number;
+    };
+    std::uint32_t before = its_number();
+    Datagram forged = *hello;
+    forged.header.offset += 1;
+    forged.header.fragment += 1;
+    guard_hello(&forged, server.card());
+    server.on_datagram(forged, b, 5s);
+    EXPECT_EQ(its_number(), before);
+    EXPECT_EQ(server.counters().alien, 1u);
+}
+
+// Who has our card cannot answer for another one, whose secret it lacks.
+TEST(UdpEndpoint, AWelcomeNeedsTheSecretOfTheOneThatWasGreeted)
+{
+    Address a = Address::v4({10, 0, 0, 1}, 1), b = Address::v4({10, 0, 0, 2}, 1);
+    Endpoint we(UdpPair::plain(), Key{1}, {a}, test::Delivered::sink()), it(UdpPair::plain(), Key{2}, {b}, test::Delivered::sink());
+    std::vector<std::byte> bytes = first_hello(&we, it.card());
+    auto hello = decode(bytes);
+    Nonce ours, forgers{};
+    std::memcpy(ours.data(), hello->body.data(), sizeof ours);
+    Header header;
+    header.kind_and_flags = static_cast<std::uint8_t>(Kind::welcome);
+    header.to = static_cast<std::uint32_t>(hello->header.offset);
+    header.offset = 77;
+    header.fragment = 1;
+    header.tag = static_cast<std::uint8_t>(Secrets::of_receiver);
+    header.body_size = sizeof forgers;
+    Datagram welcome{header, {reinterpret_cast<std::byte *>(forgers.data()), sizeof forgers}};
+    SipHash hash(DirectionKeys({it.card().name, nullptr, forgers}, {we.card().name, &*we.card().secret, ours}).mac);
+    hash.add(std::as_bytes(std::span(&welcome.header, 1)));
+    hash.add(welcome.body);
+    welcome.header.guard[0] = hash.finish();
+    we.on_datagram(welcome, b, 1s);
+    we.for_each_peer([](const Peer &peer) { EXPECT_EQ(peer.state, PairState::asking); });
+    EXPECT_EQ(we.counters().alien, 1u);
+}
+
+// One that greeted us and ended before anybody here wanted it is nobody's loss.
+TEST(UdpEndpoint, TheEndOfOneThatOnlyGreetedIsNoFailure)
+{
+    Address addresses[] = {Address::v4({10, 0, 0, 1}, 1), Address::v4({10, 0, 0, 2}, 1)};
+    Endpoint server(UdpPair::plain(), Key{1}, {addresses[0]}, test::Delivered::sink());
+    Endpoint client(UdpPair::plain(), Key{2}, {addresses[1]}, test::Delivered::sink());
+    Endpoint *ends[] = {&server, &client};
+    Peer *to_server = client.connect(server.card());
+    test::Delivered delivered;
+    test::Delivered::current = &delivered;
+    Message message;
+    SendProgress progress;
+    for (int i = 0; i < 3; ++i) {
+        (void)client.send(to_server, message, &progress, 1s);
+        for (unsigned from : {1u, 0u}) {
+            Transmission transmission;
+            while (ends[from]->poll_transmit(&transmission, 1s)) {
+                std::vector<std::byte> bytes;
+                for (const auto &piece : transmission.pieces)
+                    bytes.insert(bytes.end(), piece.data, piece.data + piece.size);
+                if (auto datagram = decode(bytes))
+                    ends[1 - from]->on_datagram(*datagram, addresses[from], 1s);
+            }
+        }
+    }
+    test::Delivered::current = nullptr;
+    server.for_each_peer([](const Peer &peer) { EXPECT_EQ(peer.state, PairState::open); });
+    Transmission lost;
+    for (Time now = 1s; now < 200s; now += 1s) {
+        server.on_timer(now);
+        while (server.poll_transmit(&lost, now)) {
+        }
+    }
+    server.for_each_peer([](const Peer &peer) { EXPECT_EQ(peer.state, PairState::failed); });
+    EXPECT_FALSE(server.failure()) << server.failure().text;
+}
+
 // Under mac and seal nothing that was recorded is taken a second time, whatever it is.
 TEST(UdpEndpoint, ReplayedControlPacketsChangeNothing)
 {
