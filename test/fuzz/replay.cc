@@ -90,8 +90,7 @@ int main(int count, char **arguments)
             return 2;
         }
         kept.push_back({std::istreambuf_iterator<char>(stream), {}});
-        if (wanted == 0)
-            std::fprintf(stderr, "%s\n", file.c_str());  // the last one is the one that ended the program
+        std::fprintf(stderr, "%s\n", file.c_str());  // the last one is the one that ended the program
         give(kept.back());
     }
     // Each has a seed of its own, so that one that fails is found again alone: --seed N --random 1.
@@ -101,6 +100,8 @@ int main(int count, char **arguments)
             std::fprintf(stderr, "\rseed %llu", static_cast<unsigned long long>(seed + i));
         give(changed(kept, random));
     }
+    if (wanted > 0)
+        std::fprintf(stderr, "\n");
     std::printf("%llu passed, 0 failed\n", static_cast<unsigned long long>(files.size() + wanted));
     return 0;
 }
