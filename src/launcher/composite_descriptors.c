@@ -63,24 +63,67 @@ int composite_can_hold(int proxies)
     return getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || needed <= (long) limit.rlim_cur;
 }
 
+/* What a child is told the number of is meant for it. */
+struct meant {
+    int pmi, control;
+};
+
+static struct meant meant_for(const struct HYD_env *env)
+{
+    struct meant meant = { -1, -1 };
+
+    for (; env; env = env->next) {
+        if (!env->env_name || !env->env_value)
+            continue;
+        if (!strcmp(env->env_name, "PMI_FD"))
+            meant.pmi = atoi(env->env_value);
+        else if (!strcmp(env->env_name, "HYDI_CONTROL_FD"))
+            meant.control = atoi(env->env_value);
+    }
+    return meant;
+}
+
+static int is_left(int fd, const struct meant *meant)
+{
+    return fd <= STDERR_FILENO || (fd < given_size && given[fd]) || fd == meant->pmi || fd == meant->control;
+}
+
+/* At exec and not now: the directory that is being read is one of them. */
 static void leave_descriptor(int fd, void *context)
 {
-    const struct HYD_env *env = context;
+    if (!is_left(fd, context))
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
 
-    if (fd <= STDERR_FILENO || (fd < given_size && given[fd]))
-        return;
-    /* What it is told the number of is meant for it. */
-    for (; env; env = env->next)
-        if (env->env_name && env->env_value && (!strcmp(env->env_name, "PMI_FD") || !strcmp(env->env_name, "HYDI_CONTROL_FD")) &&
-            atoi(env->env_value) == fd)
-            return;
-    /* At exec and not now: the directory that is being read is one of them. */
-    fcntl(fd, F_SETFD, FD_CLOEXEC);
+/* The same for all from `first` up to `last`, where the kernel can: a proxy has 4 for each rank, and a child for each rank. */
+static int leave_range(unsigned first, unsigned last)
+{
+#ifdef SYS_close_range
+    const unsigned at_exec = 1 << 2;
+
+    return first > last ? 0 : (int) syscall(SYS_close_range, first, last, at_exec);
+#else
+    return -1;
+#endif
 }
 
 void composite_descriptors_of_child(struct HYD_env *env)
 {
-    composite_each_descriptor(leave_descriptor, env);
+    struct meant meant = meant_for(env);
+    int end = given_size, next = STDERR_FILENO + 1, failed = 0;
+
+    if (end <= meant.pmi)
+        end = meant.pmi + 1;
+    if (end <= meant.control)
+        end = meant.control + 1;
+    for (int fd = next; fd < end && !failed; fd++) {
+        if (is_left(fd, &meant)) {
+            failed = leave_range((unsigned) next, (unsigned) fd - 1);
+            next = fd + 1;
+        }
+    }
+    if (failed || leave_range((unsigned) next, ~0U))
+        composite_each_descriptor(leave_descriptor, &meant);
     if (given_limit.rlim_max)
         setrlimit(RLIMIT_NOFILE, &given_limit);
 }
