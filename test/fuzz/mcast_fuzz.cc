@@ -19,7 +19,7 @@
 
 #ifdef PM_TEST_ASAN
 // A multicast may say that it is larger than memory: then there is none.
-extern "C" const char *__asan_default_options()
+extern "C" __attribute__((visibility("default"))) const char *__asan_default_options()
 {
     return "allocator_may_return_null=1:max_allocation_size_mb=64";
 }
