@@ -1,6 +1,8 @@
 // Networks are tried out by two processes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "netmod/core/handlers.h"
 #include "netmod/core/setup.h"
 #include "netmod/routing/card.h"
@@ -9,18 +11,20 @@
 
 namespace {
 
+constexpr int most = 12;  // trials: on a busy machine one may take longer than it is given
+
 struct Board {
     char cards[3][PM_CARD_MAX];
     size_t sizes[3];
-    double times[3][2];
-    pm::test::Counter opened, tried;
+    double times[3][2], each[most][3];
+    pm::test::Counter opened, tried[most], ended;
 };
 
 // The network that only the third process is on takes the longest: nobody there can be reached over it.
 TEST(Measuring, TheTwoOfATrialFindItsTimeAndOthersHaveNothingToDo)
 {
     pm::test::Shared<Board> board;
-    pm::test::Processes(3, 60, [&](unsigned number) {
+    pm::test::Processes(3, 120, [&](unsigned number) {
         pm_setup setup = pm::test::plain_setup();
         setup.devices = "udp";
         setup.networks = number == 2 ? "network other udp lo" : "network one udp lo";
@@ -35,13 +39,22 @@ TEST(Measuring, TheTwoOfATrialFindItsTimeAndOthersHaveNothingToDo)
             return pm::Card::read({static_cast<const std::byte *>(cards[rank]), board->sizes[rank]})->networks[0].network.id;
         };
         pm_trial trials[] = {{network(0), 0, 1}, {network(2), 1, 0}};
-        for (int i = 0; i < 2; ++i)
-            board->times[number][i] = pm_try_out(trials, i, static_cast<int>(number), cards, board->sizes);
-        board->tried.add();
-        if (number == 2)
-            board->tried.wait_for(3);
-        while (board->tried.value() < 3)
-            ASSERT_GE(pm_progress(), 0) << pm_error_text();
+        auto try_out = [&](int which) { return pm_try_out(trials, which, static_cast<int>(number), cards, board->sizes); };
+        auto meet = [&](pm::test::Counter *counter) {
+            counter->add();
+            if (number == 2)
+                counter->wait_for(3);
+            while (counter->value() < 3)
+                ASSERT_GE(pm_progress(), 0) << pm_error_text();
+        };
+        for (int i = 0; i < most; ++i) {
+            board->each[i][number] = board->times[number][0] = try_out(0);
+            meet(&board->tried[i]);
+            if (std::max(board->each[i][0], board->each[i][1]) < PM_TRIAL_LIMIT)
+                break;
+        }
+        board->times[number][1] = try_out(1);
+        meet(&board->ended);
         pm_close();
     }).wait();
     for (int rank : {0, 1}) {
