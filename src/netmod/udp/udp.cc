@@ -70,7 +70,8 @@ Result<std::unique_ptr<Udp>> Udp::create(const Settings &settings, const Sink &s
     if (!addresses.ok())
         return addresses.error();
     bool v6 = !std::ranges::all_of(addresses.value(), &Address::is_v4);
-    Result<std::unique_ptr<Socket>> socket = Socket::create({ports.value(), v6, settings.segmentation == "auto", addresses.value()});
+    Result<std::unique_ptr<Socket>> socket = Socket::create(
+        {ports.value(), v6, settings.segmentation == "auto", addresses.value(), numbers_of(interfaces.value(), addresses.value())});
     if (!socket.ok())
         return socket.error();
 

@@ -145,6 +145,19 @@ Result<std::vector<Address>> choose_addresses(const std::vector<Interface> &inte
     return chosen;
 }
 
+std::vector<unsigned> numbers_of(const std::vector<Interface> &interfaces, const std::vector<Address> &addresses)
+{
+    std::vector<unsigned> numbers;
+    for (const Interface &interface : interfaces) {
+        if (interface.loopback || std::ranges::find(addresses, interface.address) == addresses.end())
+            continue;
+        unsigned number = if_nametoindex(interface.name.c_str());
+        if (number != 0 && std::ranges::find(numbers, number) == numbers.end())
+            numbers.push_back(number);
+    }
+    return numbers;
+}
+
 Result<PortRange> parse_ports(std::string_view text)
 {
     if (text == "auto")

@@ -27,6 +27,9 @@ Result<std::vector<Interface>> find_interfaces();
 // for IPv4 alone is faster); its IPv6 addresses are when their subnet is named.
 Result<std::vector<Address>> choose_addresses(const std::vector<Interface> &interfaces, std::string_view wanted);
 
+// The kernel's numbers of the interfaces with these addresses, but for loopback.
+std::vector<unsigned> numbers_of(const std::vector<Interface> &interfaces, const std::vector<Address> &addresses);
+
 struct PortRange {
     std::uint16_t first = 0;  // 0: whatever is free
     std::uint16_t last = 0;

@@ -1,11 +1,9 @@
 #include "netmod/udp/io/socket.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
 #include <linux/errqueue.h>
 #include <linux/filter.h>
 #include <linux/if_ether.h>
-#include <net/if.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -59,38 +57,10 @@ void allow_fragments(int file, bool allow)
     set(file, IPPROTO_IPV6, IPV6_MTU_DISCOVER, allow ? IPV6_PMTUDISC_DONT : IPV6_PMTUDISC_PROBE);
 }
 
-// Those that have one of the addresses, but for loopback.
-std::vector<unsigned> interfaces_of(const std::vector<Address> &addresses)
-{
-    std::vector<unsigned> numbers;
-    ifaddrs *all = nullptr;
-    if (getifaddrs(&all) != 0)
-        return numbers;
-    for (const ifaddrs *each = all; each != nullptr; each = each->ifa_next) {
-        if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_LOOPBACK) != 0 ||
-            (each->ifa_addr->sa_family != AF_INET && each->ifa_addr->sa_family != AF_INET6))
-            continue;
-        Ip ip{};
-        if (each->ifa_addr->sa_family == AF_INET) {
-            std::array<std::uint8_t, 4> bytes;
-            std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in *>(each->ifa_addr)->sin_addr, sizeof bytes);
-            ip = ip_from_v4(bytes);
-        } else {
-            std::memcpy(ip.data(), &reinterpret_cast<const sockaddr_in6 *>(each->ifa_addr)->sin6_addr, ip.size());
-        }
-        unsigned number = if_nametoindex(each->ifa_name);
-        if (number != 0 && std::ranges::find(addresses, ip, &Address::ip) != addresses.end() &&
-            std::ranges::find(numbers, number) == numbers.end())
-            numbers.push_back(number);
-    }
-    freeifaddrs(all);
-    return numbers;
-}
-
 // The kernel drops what comes over other interfaces than those with these addresses, before it takes room in the buffer; of what comes
 // from this host itself, what is for another address. Not by address alone: an answer goes where the question came from, and which
 // address of an interface that is, the kernel decides. Where filters are forbidden, everything is received.
-void listen_only_at(int file, const std::vector<Address> &addresses, bool v6)
+void listen_only_at(int file, const std::vector<Address> &addresses, const std::vector<unsigned> &interfaces, bool v6)
 {
     constexpr auto net = static_cast<std::uint32_t>(SKF_NET_OFF);
     constexpr std::uint32_t to_v4 = net + 16, to_v6 = net + 24, all = 0xffff'ffff;
@@ -112,7 +82,7 @@ void listen_only_at(int file, const std::vector<Address> &addresses, bool v6)
     v4_code.push_back(BPF_STMT(BPF_RET | BPF_K, 0));
     v6_code.push_back(BPF_STMT(BPF_RET | BPF_K, 0));
     std::vector<sock_filter> code{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(SKF_AD_OFF) + SKF_AD_IFINDEX)};
-    for (unsigned number : interfaces_of(addresses)) {
+    for (unsigned number : interfaces) {
         code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1));
         code.push_back(BPF_STMT(BPF_RET | BPF_K, all));
     }
@@ -161,7 +131,7 @@ Result<std::unique_ptr<Socket>> Socket::create(const SocketSettings &settings)
         set(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, 0);
 
     if (!settings.addresses.empty())
-        listen_only_at(descriptor, settings.addresses, settings.v6);
+        listen_only_at(descriptor, settings.addresses, settings.interfaces, settings.v6);
     const PortRange &ports = settings.ports;
     bool bound = false;
     int error = 0;

@@ -30,6 +30,7 @@ struct SocketSettings {
     bool v6 = true;            // IPv6, too; otherwise IPv4 alone
     bool segmentation = true;  // use UDP_SEGMENT and UDP_GRO where they are
     std::vector<Address> addresses;  // of this host: what is sent to others of it is not received. None: all are
+    std::vector<unsigned> interfaces;  // their numbers (numbers_of): what comes over these is received, whatever address it is for
 };
 
 class Socket {
