@@ -250,9 +250,11 @@ bool Socket::send_pieces(const iovec *pieces, std::size_t count, const Address &
         return send_one_by_one(pieces, count, to, segment);
     socklen_t name_size = 0;
     sockaddr_storage name = kernel_address(to, &name_size);
-    if (count == 1 && !train &&
-        syscall(SYS_sendto, descriptor(), pieces->iov_base, size, MSG_DONTWAIT, &name, name_size) >= 0)
-        return true;
+    if (count == 1 && !train) {
+        if (syscall(SYS_sendto, descriptor(), pieces->iov_base, size, MSG_DONTWAIT, &name, name_size) >= 0)
+            return true;
+        note_error(errno);
+    }
     msghdr message{};
     message.msg_name = &name;
     message.msg_namelen = name_size;

@@ -20,7 +20,8 @@ constexpr Time first_bye_interval = 10ms;
 constexpr unsigned byes_limit = 7;          // in 1.3 s
 constexpr std::uint32_t bye_at_the_end = 1;  // of the process; otherwise only the pair is given up
 constexpr Time bye_patience = 2s;           // for the good-bye of a pair in whose place there is another one
-constexpr unsigned asks_before_host = 6;    // of twelve in which a peer may answer
+constexpr unsigned asks_before_host = 6;    // then its host is asked as well
+constexpr unsigned least_asks = 12;         // before silence means something: who asks may be slow, too
 constexpr std::uint16_t closed_port = 9;    // of every host: discard
 constexpr Time sizes_again = 60s;
 constexpr unsigned unanswered_before_fragments = 4;  // then the path may be too narrow even for our shortest packets
@@ -963,7 +964,7 @@ void Endpoint::on_watch_timer(Peer *peer, Time now)
     } else if (now - peer->watch_at > quiet) {
         peer->silent_since += now - peer->watch_at;  // we were stopped ourselves
     }
-    bool over = settings_.gives_up && now - peer->silent_since >= settings_.silence_limit - quiet && peer->asks >= 3;
+    bool over = settings_.gives_up && now - peer->silent_since >= settings_.silence_limit - quiet && peer->asks >= least_asks;
     if (Time sign = over ? last_sign_of_host(peer) : Time::zero(); sign > peer->silent_since) {
         peer->silent_since = sign;
         over = false;
