@@ -12,11 +12,13 @@ namespace pm::coll {
 template <class Board>
 class Boards {
   public:
+    explicit Boards(pm_core *core) : core_(core) {}
+
     // Zeroed when it is new; nullptr when there is no memory.
     Board *make()
     {
         if (free_.empty() && blocks_ < most_blocks) {
-            void *block = pm_shared_alloc(PM_SHARED_LIMIT);
+            void *block = pm_shared_alloc(core_, PM_SHARED_LIMIT);
             blocks_ += block != nullptr;
             for (std::size_t i = 0; block != nullptr && i < PM_SHARED_LIMIT / sizeof(Board); ++i)
                 free_.push_back(new (static_cast<Board *>(block) + i) Board{});
@@ -37,6 +39,7 @@ class Boards {
 
   private:
     static constexpr unsigned most_blocks = 8;  // the rest is for others
+    pm_core *core_;
     unsigned blocks_ = 0;
     std::vector<Board *> free_;
 };

@@ -8,13 +8,13 @@
 namespace pm::coll {
 
 template <auto &engine>
-int handle(int tag, const char *name, std::size_t smallest_header)
+int handle(pm_core *core, int tag, const char *name, std::size_t smallest_header)
 {
     const pm_handler handler{
         .name = name,
         .smallest_header = static_cast<std::uint32_t>(smallest_header),
         .for_strangers = 0,
-        .arrived = [](const pm_envelope *envelope, void *piece, std::size_t piece_size, std::size_t total) {
+        .arrived = [](pm_core *, const pm_envelope *envelope, void *piece, std::size_t piece_size, std::size_t total) {
             return engine->arrived(*envelope, piece, piece_size, total);
         },
         .more = [](void *cookie, void *piece, std::size_t piece_size) { engine->more(cookie, piece, piece_size); },
@@ -23,7 +23,7 @@ int handle(int tag, const char *name, std::size_t smallest_header)
         .offered = nullptr,
         .sent = [](void *cookie) { engine->taken(cookie); },
     };
-    return pm_handle(tag, &handler);
+    return pm_handle(core, tag, &handler);
 }
 
 }  // namespace pm::coll

@@ -55,24 +55,25 @@ class Offer {
 };
 
 // Where a device delivers. The views point into the device's own memory and are gone when the call returns. A cookie comes back
-// with the tag of its message.
+// with the tag of its message, and `context` with every call.
 struct Sink {
+    void *context = nullptr;
     // A message begins. `piece` is the start of its payload; when `piece_size < total`, the rest follows in order by more()
     // with the cookie returned here. Null: the rest is not wanted, and the device may leave it out.
-    void *(*arrived)(const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total) = nullptr;
-    void (*more)(int tag, void *cookie, void *piece, std::size_t piece_size) = nullptr;
+    void *(*arrived)(void *context, const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total) = nullptr;
+    void (*more)(void *context, int tag, void *cookie, void *piece, std::size_t piece_size) = nullptr;
     // Asked once, after an arrived() with more to come: where the whole payload belongs, or null. After an answer other than
     // null more() is not called: the device puts every byte but those of the first piece at its place, in whatever order,
     // and says when all are there. Devices need not ask, and may be given null for both.
-    void *(*place)(int tag, void *cookie) = nullptr;
-    void (*placed)(int tag, void *cookie) = nullptr;
+    void *(*place)(void *context, int tag, void *cookie) = nullptr;
+    void (*placed)(void *context, int tag, void *cookie) = nullptr;
     // A message that was offered begins, in its place among the others. `offer` is an Offer: its payload is taken by take(), once,
     // which ends in placed(). False: it is not wanted, and its sender is told that it has been taken.
-    bool (*offered)(const Envelope &envelope, void *offer, std::size_t total) = nullptr;
+    bool (*offered)(void *context, const Envelope &envelope, void *offer, std::size_t total) = nullptr;
     // At its sender: it has been taken, the payload may be reused.
-    void (*taken)(int tag, void *cookie) = nullptr;
+    void (*taken)(void *context, int tag, void *cookie) = nullptr;
     // Something came that cannot be, and the device has let it lie. Devices may be given null.
-    void (*dropped)() = nullptr;
+    void (*dropped)(void *context) = nullptr;
 };
 
 }  // namespace pm

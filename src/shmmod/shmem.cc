@@ -465,19 +465,19 @@ unsigned Shmem::drain(Incoming *incoming)
     while (count < cells_a_drain && incoming->consumer.peek(&view)) {
         if (view.kind == CellKind::small && incoming->left == 0) [[likely]] {
             Envelope envelope{incoming->source, view.header, view.header_size, view.tag};
-            sink_.arrived(envelope, view.piece, view.piece_size, view.piece_size);
+            sink_.arrived(sink_.context, envelope, view.piece, view.piece_size, view.piece_size);
         } else if (view.kind == CellKind::first && incoming->left == 0) {
             std::size_t piece = std::min(view.piece_size, view.total);
             Envelope envelope{incoming->source, view.header, view.header_size, view.tag};
             incoming->tag = view.tag;
-            incoming->cookie = sink_.arrived(envelope, view.piece, piece, view.total);
+            incoming->cookie = sink_.arrived(sink_.context, envelope, view.piece, piece, view.total);
             incoming->left = view.total - piece;
         } else if (view.kind == CellKind::more && incoming->left != 0) {
             std::size_t piece = std::min(view.piece_size, incoming->left);
             incoming->left -= piece;
-            sink_.more(incoming->tag, incoming->cookie, view.piece, piece);
+            sink_.more(sink_.context, incoming->tag, incoming->cookie, view.piece, piece);
         } else if (sink_.dropped != nullptr) {
-            sink_.dropped();  // after the end of a message, in the middle of another, or nothing that there is
+            sink_.dropped(sink_.context);  // after the end of a message, in the middle of another, or nothing that there is
         }
         incoming->consumer.pop(view.kind);
         ++count;

@@ -106,9 +106,12 @@ class Shmem {
         if (peer->ready == nullptr) [[unlikely]]
             return false;
         std::size_t accepted;
-        bool small = message.header_size + message.payload.size <= small_capacity;
-        if (!(small ? peer->producer.push_small(message) : peer->producer.push_first(message, &accepted)))
+        if (message.header_size + message.payload.size <= small_capacity) [[likely]] {
+            if (!peer->producer.push_small(message)) [[unlikely]]
+                return false;
+        } else if (!peer->producer.push_first(message, &accepted)) {
             return false;
+        }
         ring(peer);
         return true;
     }

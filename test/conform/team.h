@@ -53,7 +53,7 @@ class Member {
 
     Member(unsigned number, unsigned count, Board &board) : number(number), count(count), board(board), inbox(number)
     {
-        auto created = Kit::create(Inbox::sink());
+        auto created = Kit::create(inbox.sink());
         if (!created.ok())
             fail("no device: " + created.error().text);
         device_ = std::move(created.value());

@@ -50,13 +50,12 @@ inline std::uint64_t payload_key(unsigned from, unsigned to, std::size_t number)
     return header_key(from, to, number) ^ 1;
 }
 
-// Where a process checks what it receives. The tag of a message is the number of its sender. A Sink has no context, so a
-// process has one inbox at a time.
+// Where a process checks what it receives. The tag of a message is the number of its sender.
 class Inbox {
   public:
-    explicit Inbox(unsigned owner) : owner_(owner) { current_ = this; }
+    explicit Inbox(unsigned owner) : owner_(owner) {}
 
-    static Sink sink() { return {arrived, more}; }
+    Sink sink() { return {this, arrived, more}; }
 
     // What the device is told by introduce(), unless the sender is a stranger: just an address.
     pm_peer *source_of(unsigned sender)
@@ -90,11 +89,12 @@ class Inbox {
         std::size_t bytes = 0;  // of the message that is arriving
     };
 
-    static void *arrived(const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
+    static void *arrived(void *context, const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
     {
+        auto inbox = static_cast<Inbox *>(context);
         auto tag = static_cast<unsigned>(envelope.tag);
-        auto found = current_->senders_.find(tag);
-        if (found == current_->senders_.end())
+        auto found = inbox->senders_.find(tag);
+        if (found == inbox->senders_.end())
             fail("a message of process " + std::to_string(tag) + ", which sends us none");
         Sender &sender = found->second;
         sender.number = tag;
@@ -109,41 +109,41 @@ class Inbox {
         if (envelope.header_size != shape.header_size)
             fail("the header of " + what + " has " + std::to_string(envelope.header_size) + " bytes instead of " +
                  std::to_string(shape.header_size));
-        if (envelope.source != current_->source_of(tag))
+        if (envelope.source != inbox->source_of(tag))
             fail(what + (envelope.source == nullptr ? " has no source" : " has a wrong source"));
-        check(header_key(tag, current_->owner_, sender.begun), 0, envelope.header, shape.header_size, "the header of " + what);
+        check(header_key(tag, inbox->owner_, sender.begun), 0, envelope.header, shape.header_size, "the header of " + what);
         ++sender.begun;
         sender.bytes = 0;
         if (piece_size > total)
             fail(what + " begins with a piece longer than itself");
-        take(sender, piece, piece_size);
+        inbox->take(sender, piece, piece_size);
         return &sender;
     }
 
-    static void more(int tag, void *cookie, void *piece, std::size_t piece_size)
+    static void more(void *inbox, int tag, void *cookie, void *piece, std::size_t piece_size)
     {
         Sender &sender = *static_cast<Sender *>(cookie);
         if (static_cast<unsigned>(tag) != sender.number)
             fail("a piece of a message of process " + std::to_string(sender.number) + " has the tag of another");
         if (sender.begun == sender.complete)
             fail("a piece of a message of process " + std::to_string(sender.number) + " that has ended");
-        take(sender, piece, piece_size);
+        static_cast<Inbox *>(inbox)->take(sender, piece, piece_size);
     }
 
-    static void take(Sender &sender, const void *piece, std::size_t size)
+    void take(Sender &sender, const void *piece, std::size_t size)
     {
         std::size_t number = sender.begun - 1;
         const Shape &shape = sender.stream[number];
         if (size > shape.payload_size - sender.bytes)
             fail("message " + std::to_string(number) + " of process " + std::to_string(sender.number) + " gets too many bytes");
-        check(payload_key(sender.number, current_->owner_, number), sender.bytes, piece, size,
+        check(payload_key(sender.number, owner_, number), sender.bytes, piece, size,
               "the payload of message " + std::to_string(number) + " of process " + std::to_string(sender.number));
         sender.bytes += size;
         if (sender.bytes < shape.payload_size)
             return;
         ++sender.complete;
-        if (current_->when_complete_)
-            current_->when_complete_(sender.number, number);
+        if (when_complete_)
+            when_complete_(sender.number, number);
     }
 
     static void check(std::uint64_t key, std::size_t offset, const void *bytes, std::size_t size, const std::string &what)
@@ -152,8 +152,6 @@ class Inbox {
         if (place != test::no_difference)
             fail("byte " + std::to_string(place) + " of " + what + " is wrong");
     }
-
-    static inline Inbox *current_ = nullptr;
 
     unsigned owner_;
     std::map<unsigned, Sender> senders_;

@@ -8,7 +8,7 @@
 namespace pm::conform {
 namespace {
 
-// One receiver in a process: a Sink has no context.
+// One receiver in a process.
 struct Received {
     std::vector<std::pair<int, void *>> began;  // number of the message, and its offer or null
     std::map<int, bool> placed, taken;
@@ -16,24 +16,24 @@ struct Received {
 constexpr int offer_tag = 7, unwanted = 1000;
 pm_peer *expected_source;
 
-void *arrived(const Envelope &envelope, void *, std::size_t, std::size_t)
+void *arrived(void *, const Envelope &envelope, void *, std::size_t, std::size_t)
 {
     int number;
     std::memcpy(&number, envelope.header, sizeof number);
     received.began.emplace_back(number, nullptr);
     return nullptr;
 }
-void more(int, void *, void *, std::size_t) {}
-void *place(int, void *)
+void more(void *, int, void *, void *, std::size_t) {}
+void *place(void *, int, void *)
 {
     return nullptr;
 }
-void placed(int tag, void *cookie)
+void placed(void *, int tag, void *cookie)
 {
     EXPECT_EQ(tag, offer_tag);
     received.placed[static_cast<int>(reinterpret_cast<std::intptr_t>(cookie))] = true;
 }
-bool offered(const Envelope &envelope, void *offer, std::size_t)
+bool offered(void *, const Envelope &envelope, void *offer, std::size_t)
 {
     int number;
     std::memcpy(&number, envelope.header, sizeof number);
@@ -45,7 +45,7 @@ bool offered(const Envelope &envelope, void *offer, std::size_t)
     received.began.emplace_back(number, offer);
     return true;
 }
-void taken(int tag, void *cookie)
+void taken(void *, int tag, void *cookie)
 {
     EXPECT_EQ(tag, offer_tag);
     received.taken[static_cast<int>(reinterpret_cast<std::intptr_t>(cookie))] = true;
@@ -55,7 +55,7 @@ template <class Kit>
 struct OfferKit : Kit {
     static Result<std::unique_ptr<ucx::Ucx>> create(const Sink &)
     {
-        return ucx::Ucx::create({}, {arrived, more, place, placed, offered, taken});
+        return ucx::Ucx::create({}, {nullptr, arrived, more, place, placed, offered, taken});
     }
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 int arrivals;
 
-void *arrived(const Envelope &, void *, std::size_t, std::size_t)
+void *arrived(void *, const Envelope &, void *, std::size_t, std::size_t)
 {
     ++arrivals;
     return nullptr;
@@ -71,7 +71,7 @@ class Stranger {
 
 template <class Kit>
 struct CountKit : Kit {
-    static Result<std::unique_ptr<ucx::Ucx>> create(const Sink &) { return ucx::Ucx::create({}, {arrived}); }
+    static Result<std::unique_ptr<ucx::Ucx>> create(const Sink &) { return ucx::Ucx::create({}, {nullptr, arrived}); }
 };
 
 template <class Kit>

@@ -23,7 +23,7 @@ struct Arriving {
     std::vector<std::byte> place;
 } arriving;
 
-void *arrived(const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
+void *arrived(void *, const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
 {
     require(arriving.received == arriving.total, "a message begins in the middle of another");
     require(piece_size <= total, "a piece is longer than its message");
@@ -33,7 +33,7 @@ void *arrived(const Envelope &envelope, void *piece, std::size_t piece_size, std
     return &arriving;
 }
 
-void more(int, void *cookie, void *piece, std::size_t piece_size)
+void more(void *, int, void *cookie, void *piece, std::size_t piece_size)
 {
     require(cookie == &arriving && arriving.place.empty(), "a piece that nobody waits for");
     require(piece_size > 0 && piece_size <= arriving.total - arriving.received, "a message becomes too long");
@@ -41,7 +41,7 @@ void more(int, void *cookie, void *piece, std::size_t piece_size)
     arriving.received += piece_size;
 }
 
-void *place(int, void *)
+void *place(void *, int, void *)
 {
     if (arriving.total > largest_place || arriving.total % 2 == 0)
         return nullptr;
@@ -49,7 +49,7 @@ void *place(int, void *)
     return arriving.place.data();
 }
 
-void placed(int, void *)
+void placed(void *, int, void *)
 {
     touch(arriving.place.data(), arriving.place.size());
     arriving = {};
@@ -64,7 +64,7 @@ class Target {
         settings.recovery = recovery;
         settings.packet_sizes = {1200, 1472, 8972};
         settings.receive_buffer = receive_buffer;
-        Sink sink{arrived, more};
+        Sink sink{nullptr, arrived, more};
         if (places) {
             sink.place = place;
             sink.placed = placed;

@@ -45,7 +45,7 @@ class Pair {
             streams_[1 - i] = stream;
         }
         for (unsigned i = 0; i < 2; ++i) {
-            Sink sink{arrived, more};
+            Sink sink{nullptr, arrived, more};
             if (mode & 64) {
                 sink.place = place;
                 sink.placed = placed;
@@ -81,13 +81,13 @@ class Pair {
 
     static Address address(unsigned i) { return Address::v4({10, 0, 0, static_cast<std::uint8_t>(i + 1)}, 4711); }
 
-    static void *arrived(const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
+    static void *arrived(void *, const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
     {
         return receiving_->arrived(envelope, piece, piece_size, total);
     }
-    static void more(int, void *cookie, void *piece, std::size_t piece_size) { receiving_->more(cookie, piece, piece_size); }
-    static void *place(int, void *cookie) { return receiving_->place(cookie); }
-    static void placed(int, void *cookie) { receiving_->placed(cookie); }
+    static void more(void *, int, void *cookie, void *piece, std::size_t piece_size) { receiving_->more(cookie, piece, piece_size); }
+    static void *place(void *, int, void *cookie) { return receiving_->place(cookie); }
+    static void placed(void *, int, void *cookie) { receiving_->placed(cookie); }
 
     void step()
     {

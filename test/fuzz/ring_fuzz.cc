@@ -15,7 +15,7 @@ struct Arriving {
     std::size_t left = 0;
 } arriving;
 
-void *arrived(const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
+void *arrived(void *, const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
 {
     require(arriving.left == 0, "a message begins in the middle of another");
     require(piece_size <= total, "a piece is longer than its message");
@@ -25,7 +25,7 @@ void *arrived(const Envelope &envelope, void *piece, std::size_t piece_size, std
     return &arriving;
 }
 
-void more(int, void *cookie, void *piece, std::size_t piece_size)
+void more(void *, int, void *cookie, void *piece, std::size_t piece_size)
 {
     require(cookie == &arriving && arriving.left > 0, "a piece that nobody waits for");
     require(piece_size <= arriving.left, "a message becomes too long");
@@ -38,8 +38,8 @@ class Target {
   public:
     Target()
     {
-        Sink sink{arrived, more};
-        sink.dropped = [] {};
+        Sink sink{nullptr, arrived, more};
+        sink.dropped = [](void *) {};
         auto made = Shmem::create({}, sink);
         require(made.ok(), "no device");
         device_ = std::move(made.value());

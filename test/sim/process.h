@@ -50,7 +50,7 @@ class Process {
         udp::Key key;
         for (std::uint8_t &byte : key)
             byte = static_cast<std::uint8_t>(random_.next());
-        Sink sink{arrived, more};
+        Sink sink{this, arrived, more};
         if (habits.places) {
             sink.place = place;
             sink.placed = placed;
@@ -180,13 +180,17 @@ class Process {
         std::size_t cost = 0;
     };
 
-    static void *arrived(const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
+    static Inbox &inbox_of(void *process) { return static_cast<Process *>(process)->inbox_; }
+    static void *arrived(void *process, const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
     {
-        return running_->inbox_.arrived(envelope, piece, piece_size, total);
+        return inbox_of(process).arrived(envelope, piece, piece_size, total);
     }
-    static void more(int, void *cookie, void *piece, std::size_t piece_size) { running_->inbox_.more(cookie, piece, piece_size); }
-    static void *place(int, void *cookie) { return running_->inbox_.place(cookie); }
-    static void placed(int, void *cookie) { running_->inbox_.placed(cookie); }
+    static void more(void *process, int, void *cookie, void *piece, std::size_t piece_size)
+    {
+        inbox_of(process).more(cookie, piece, piece_size);
+    }
+    static void *place(void *process, int, void *cookie) { return inbox_of(process).place(cookie); }
+    static void placed(void *process, int, void *cookie) { inbox_of(process).placed(cookie); }
 
     // Within the callback that completes a message.
     void on_message(unsigned sender)
@@ -202,7 +206,6 @@ class Process {
 
     void poll()
     {
-        running_ = this;
         ++polls_;
         Time now = agenda_.now();
         std::size_t received = 0;
@@ -228,7 +231,6 @@ class Process {
             failed_at_ = now;
         if (drained && endpoint_->next_deadline() <= now)
             trouble_("process " + std::to_string(number_) + " has sent everything, and its next deadline is not in the future");
-        running_ = nullptr;
 
         if (habits_.per_datagram > Time::zero() && received > 0)
             compute_until(now + habits_.per_datagram * static_cast<std::int64_t>(received));
@@ -427,7 +429,6 @@ class Process {
             trouble_("process " + std::to_string(number_) + " wakes for nothing more than 100 times in a millisecond");
     }
 
-    static inline Process *running_ = nullptr;
 
     unsigned number_;
     Agenda &agenda_;

@@ -99,7 +99,7 @@ class LoopDevice {
             Sent sent = std::move(queue_.front());
             queue_.pop_front();
             network_->carried++;
-            sink_.arrived({source_, sent.header.data(), sent.header.size(), sent.tag}, sent.payload.data(), sent.payload.size(),
+            sink_.arrived(sink_.context, {source_, sent.header.data(), sent.header.size(), sent.tag}, sent.payload.data(), sent.payload.size(),
                           sent.payload.size());
         }
         return done;

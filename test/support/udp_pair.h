@@ -29,7 +29,7 @@ struct WirePacket {
     udp::Kind kind() const { return header().kind(); }
 };
 
-// Takes whatever the protocol delivers. A Sink has no context: the one of the endpoint that is called must be current.
+// Takes whatever the protocol delivers, for several endpoints: that of the one that is called must be current.
 struct Delivered {
     struct One {
         int tag;
@@ -39,10 +39,10 @@ struct Delivered {
     std::vector<One> messages;
     std::size_t bytes = 0;  // of payloads
 
-    static Sink sink() { return {arrived, more}; }
+    static Sink sink() { return {nullptr, arrived, more}; }
     static inline Delivered *current = nullptr;
 
-    static void *arrived(const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
+    static void *arrived(void *, const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
     {
         One one{envelope.tag, {}, piece_size, total};
         auto header_bytes = static_cast<std::byte *>(envelope.header);
@@ -53,7 +53,7 @@ struct Delivered {
         current->bytes += piece_size;
         return current;
     }
-    static void more(int, void *, void *piece, std::size_t piece_size)
+    static void more(void *, int, void *, void *piece, std::size_t piece_size)
     {
         auto piece_bytes = static_cast<std::byte *>(piece);
         auto &last = current->messages.back().header_and_piece;

@@ -47,6 +47,7 @@ constexpr int tags = 200;  // from 0 on; the others are nobody's
 
 std::vector<std::unique_ptr<Received>> received;
 std::vector<void *> sent_cookies;
+pm_core *core;  // of the test
 pm_peer *self;
 void (*on_sent)(void *);
 bool progress_in_upcall_did_something;
@@ -63,7 +64,7 @@ int send(std::uint32_t number, const std::vector<std::byte> &payload, void *cook
     return status;
 }
 
-void *arrived(const pm_envelope *envelope, void *piece, size_t piece_size, size_t total)
+void *arrived(pm_core *, const pm_envelope *envelope, void *piece, size_t piece_size, size_t total)
 {
     auto message = std::make_unique<Received>();
     message->tag = envelope->tag;
@@ -77,7 +78,7 @@ void *arrived(const pm_envelope *envelope, void *piece, size_t piece_size, size_
     Received *cookie = received.back().get();
     for (std::uint32_t i = 0; i < cookie->header.reply; ++i)
         EXPECT_NE(send(cookie->header.number + 1 + i, nothing), PM_FAILED);
-    progress_in_upcall_did_something |= pm_progress() != 0;
+    progress_in_upcall_did_something |= pm_progress(core) != 0;
     return cookie;
 }
 
@@ -112,7 +113,7 @@ void register_tags(int for_strangers)
     handler.more = more;
     handler.sent = sent;
     for (int tag = 0; tag < tags; ++tag)
-        ASSERT_EQ(pm_handle(tag, &handler), PM_OK) << pm_error_text();
+        ASSERT_EQ(pm_handle(core, tag, &handler), PM_OK) << pm_error_text();
 }
 
 class Core : public testing::Test {
@@ -126,18 +127,23 @@ class Core : public testing::Test {
     }
     ~Core() override
     {
-        if (open_)
-            pm_close();
+        close();
+    }
+
+    static void close()
+    {
+        if (core != nullptr)
+            pm_close(core);
+        core = nullptr;
         self = nullptr;
     }
 
     void open(const pm_setup &setup = default_setup(), int for_strangers = 1)
     {
-        ASSERT_EQ(pm_open(&setup), PM_OK) << pm_error_text();
-        open_ = true;
+        ASSERT_NE(core = pm_open(&setup), nullptr) << pm_error_text();
         register_tags(for_strangers);
         char card[PM_CARD_MAX];
-        self = pm_connect(card, pm_card(card));
+        self = pm_connect(core, card, pm_card(core, card));
         ASSERT_NE(self, nullptr) << pm_error_text();
     }
 
@@ -145,24 +151,22 @@ class Core : public testing::Test {
     static void progress()
     {
         int done = 1;
-        for (unsigned i = 0; i < 100'000 && (done != 0 || pm_sends_queued()); ++i) {
-            done = pm_progress();
+        for (unsigned i = 0; i < 100'000 && (done != 0 || pm_sends_queued(core)); ++i) {
+            done = pm_progress(core);
             ASSERT_GE(done, 0) << pm_error_text();
         }
         ASSERT_EQ(done, 0);
-        ASSERT_FALSE(pm_sends_queued());
+        ASSERT_FALSE(pm_sends_queued(core));
     }
-
-    bool open_ = false;
 };
 
 TEST_F(Core, APeerIsThereUntilAsManyHaveReleasedItAsConnectedIt)
 {
     open();
     char card[PM_CARD_MAX];
-    size_t size = pm_card(card);
+    size_t size = pm_card(core, card);
     for (int round = 0; round < 100; ++round) {
-        ASSERT_EQ(pm_connect(card, size), self);
+        ASSERT_EQ(pm_connect(core, card, size), self);
         pm_release(self);
         progress();
         std::vector<std::byte> payload = pattern(1, 100'000);
@@ -172,11 +176,11 @@ TEST_F(Core, APeerIsThereUntilAsManyHaveReleasedItAsConnectedIt)
         progress();
         ASSERT_EQ(received.size(), 10u);
         received.clear();
-        self = pm_connect(card, size);
+        self = pm_connect(core, card, size);
         ASSERT_NE(self, nullptr) << pm_error_text();
     }
     pm_traffic traffic[PM_DEVICES_MAX];
-    ASSERT_EQ(pm_get_traffic(traffic), PM_DEVICES_MAX);
+    ASSERT_EQ(pm_get_traffic(core, traffic), PM_DEVICES_MAX);
     EXPECT_EQ(traffic[0].messages_sent, 1000u) << "those to peers that are gone count";
 }
 
@@ -195,7 +199,7 @@ TEST_F(Core, AnUnknownSettingIsAnErrorThatListsTheKnownWords)
                                                {&pm_setup::shmem_backing, {"nonsense", "auto", "memfd", "devshm"}}}) {
         pm_setup setup = default_setup();
         setup.*wrong.setting = "nonsense";
-        ASSERT_EQ(pm_open(&setup), PM_FAILED);
+        ASSERT_EQ(pm_open(&setup), nullptr);
         for (const std::string &word : wrong.words)
             EXPECT_NE(std::string(pm_error_text()).find(word), std::string::npos) << word << " is not in: " << pm_error_text();
     }
@@ -212,8 +216,7 @@ TEST_F(Core, OpensAgainAfterClosing)
         progress();
         ASSERT_EQ(received.size(), 1u);
         received.clear();
-        pm_close();
-        open_ = false;
+        close();
     }
 }
 
@@ -221,9 +224,9 @@ TEST_F(Core, TheSameCardIsTheSamePeer)
 {
     open();
     char card[PM_CARD_MAX], copy[PM_CARD_MAX];
-    size_t size = pm_card(card);
+    size_t size = pm_card(core, card);
     ASSERT_LE(size, size_t{PM_CARD_MAX});
-    EXPECT_EQ(pm_connect(card, size), self);
+    EXPECT_EQ(pm_connect(core, card, size), self);
     ASSERT_EQ(pm_peer_card(self, copy), size);
     EXPECT_EQ(std::memcmp(card, copy, size), 0);
 }
@@ -239,14 +242,14 @@ TEST_F(Core, ACardNobodyOwnsIsRefusedWithASentence)
     setup.devices = "shmem";
     pm::test::in_a_process(60, [&] {
         open(setup);
-        board->size = pm_card(board->card);
+        board->size = pm_card(core, board->card);
     });
     open(setup);
-    EXPECT_EQ(pm_connect(board->card, board->size), nullptr) << "its owner is gone";
+    EXPECT_EQ(pm_connect(core, board->card, board->size), nullptr) << "its owner is gone";
     EXPECT_NE(std::string(pm_error_text()).find("process"), std::string::npos) << pm_error_text();
-    EXPECT_EQ(pm_connect(board->card, 3), nullptr);
+    EXPECT_EQ(pm_connect(core, board->card, 3), nullptr);
     EXPECT_NE(std::string(pm_error_text()).find("3 bytes"), std::string::npos) << pm_error_text();
-    EXPECT_EQ(pm_connect(nullptr, 0), nullptr);
+    EXPECT_EQ(pm_connect(core, nullptr, 0), nullptr);
 }
 
 // Over UDP it is found out by sending.
@@ -259,16 +262,16 @@ TEST_F(Core, AProcessThatIsGoneIsAnErrorOfProgress)
     pm::test::Shared<Board> board;
     pm::test::in_a_process(60, [&] {
         open();
-        board->size = pm_card(board->card);
+        board->size = pm_card(core, board->card);
     });
     open();
-    pm_peer *peer = pm_connect(board->card, board->size);
+    pm_peer *peer = pm_connect(core, board->card, board->size);
     ASSERT_NE(peer, nullptr) << pm_error_text();
     ASSERT_EQ(pm_send(peer, 1, "header", 6, nullptr, 0, nullptr), PM_QUEUED);
-    while (pm_progress() >= 0) {
+    while (pm_progress(core) >= 0) {
     }
     EXPECT_NE(std::string(pm_error_text()).find("nobody listens"), std::string::npos) << pm_error_text();
-    EXPECT_EQ(pm_progress(), -1) << "it stays so";
+    EXPECT_EQ(pm_progress(core), -1) << "it stays so";
 }
 
 TEST_F(Core, DeliversMessagesOfAllSizesToItself)
@@ -302,7 +305,7 @@ TEST_F(Core, AMessageTheDeviceCannotTakeWaitsAndLaterOnesWaitBehindIt)
         queued |= status == PM_QUEUED;
     }
     EXPECT_TRUE(queued);
-    EXPECT_TRUE(pm_sends_queued());
+    EXPECT_TRUE(pm_sends_queued(core));
     EXPECT_TRUE(received.empty());
     progress();
     ASSERT_EQ(received.size(), count);
@@ -428,10 +431,10 @@ TEST_F(Core, SendsNowAllOrNothingAndNeverPastTheQueue)
         ASSERT_LT(number, 1000u) << "there must be an end";
     auto long_payload = pattern(4, 1'000'000);
     ASSERT_EQ(send(number++, long_payload), PM_QUEUED);
-    ASSERT_EQ(pm_progress() > 0, true);
-    while (pm_sends_queued()) {
+    ASSERT_EQ(pm_progress(core) > 0, true);
+    while (pm_sends_queued(core)) {
         EXPECT_EQ(send_now(1), 0) << "messages wait before this one";
-        ASSERT_GE(pm_progress(), 0);
+        ASSERT_GE(pm_progress(core), 0);
     }
     progress();
     ASSERT_EQ(received.size(), number);
@@ -444,7 +447,7 @@ TEST_F(Core, SendsNowAllOrNothingAndNeverPastTheQueue)
 const pm_traffic &traffic_of(const char *device)
 {
     static pm_traffic devices[PM_DEVICES_MAX];
-    int count = pm_get_traffic(devices);
+    int count = pm_get_traffic(core, devices);
     return *std::find_if(devices, devices + count, [&](const pm_traffic &each) { return std::string(each.device) == device; });
 }
 
@@ -463,17 +466,16 @@ TEST_F(Core, SendsToItselfOverANetwork)
         std::vector<std::vector<std::byte>> payloads{pattern(1, 0), pattern(2, 10), pattern(3, 20'000), pattern(4, 3'000'000)};
         for (std::uint32_t i = 0; i < payloads.size(); ++i)
             ASSERT_NE(send(i, payloads[i]), PM_FAILED) << pm_error_text();
-        while (received.size() < payloads.size() || !received.back()->complete() || pm_sends_queued())
-            ASSERT_GE(pm_progress(), 0) << pm_error_text();
+        while (received.size() < payloads.size() || !received.back()->complete() || pm_sends_queued(core))
+            ASSERT_GE(pm_progress(core), 0) << pm_error_text();
         for (std::size_t i = 0; i < payloads.size(); ++i)
             EXPECT_EQ(received[i]->payload, payloads[i]);
         EXPECT_EQ(traffic_of("shmem").messages_sent, 0u);
         EXPECT_EQ(traffic_of(device).messages_sent, 4u);
         EXPECT_EQ(traffic_of(device).bytes_sent, 3'020'010u);
         EXPECT_EQ(traffic_of(device).bytes_received, 3'020'010u);
-        EXPECT_TRUE(pm_must_linger());
-        pm_close();
-        open_ = false;
+        EXPECT_TRUE(pm_must_linger(core));
+        close();
     }
 }
 
@@ -512,16 +514,16 @@ TEST_F(Core, PullsAndSaysSoWhenItCannot)
 TEST_F(Core, SharedMemoryIsPulledWithoutTheHelpOfTheKernel)
 {
     open();
-    auto block = static_cast<std::byte *>(pm_shared_alloc(PM_SHARED_LIMIT));
+    auto block = static_cast<std::byte *>(pm_shared_alloc(core, PM_SHARED_LIMIT));
     ASSERT_NE(block, nullptr);
     pm::test::fill_pattern(8, 0, block, PM_SHARED_LIMIT);
     std::vector<std::byte> copy(1000);
     iovec pieces[] = {{copy.data(), 1}, {nullptr, 0}, {copy.data() + 1, 999}};
     ASSERT_EQ(pm_pull(self, reinterpret_cast<std::uint64_t>(block + 500), pieces, 3), PM_OK) << pm_error_text();
     EXPECT_EQ(pm::test::first_difference(8, 500, copy.data(), copy.size()), pm::test::no_difference);
-    EXPECT_EQ(pm_shared_alloc(PM_SHARED_LIMIT + 1), nullptr);
-    pm_shared_free(block);
-    EXPECT_EQ(pm_shared_alloc(1), block) << "a block that was given back is used again";
+    EXPECT_EQ(pm_shared_alloc(core, PM_SHARED_LIMIT + 1), nullptr);
+    pm_shared_free(core, block);
+    EXPECT_EQ(pm_shared_alloc(core, 1), block) << "a block that was given back is used again";
 }
 
 TEST_F(Core, TheRendezvousFollowsTheSettingAndTheNumberOfRanks)
@@ -545,19 +547,12 @@ TEST_F(Core, TheRendezvousFollowsTheSettingAndTheNumberOfRanks)
         bool possible = pm_pull(self, reinterpret_cast<std::uint64_t>(&word), &piece, 1) == PM_OK;
         EXPECT_EQ(pm_prefers_pull(self) != 0, pull && possible) << rendezvous << " with " << ranks << " ranks";
         const pm_departure large = pull && possible ? PM_DEPARTS_BY_PULL : PM_DEPARTS_LATER;
-        EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT, 0, 4096), PM_DEPARTS_NOW) << "whatever MPICH keeps";
-        EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT + 1, 0, PM_SEND_NOW_LIMIT), large);
-        EXPECT_EQ(pm_departure_of(self, 4096, 1, 4096), PM_DEPARTS_LATER) << "its header asks";
-        EXPECT_EQ(pm_departure_of(self, 4097, 1, 4096), large);
-        pm_close();
-        open_ = false;
+        EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT, 0), PM_DEPARTS_NOW);
+        EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT + 1, 0), large);
+        EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT, 1), PM_DEPARTS_LATER) << "its header asks";
+        EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT + 1, 1), large);
+        close();
     }
-}
-
-TEST(CoreLimits, WhatIsSentWithoutAskingFitsIntoBothSides)
-{
-    EXPECT_EQ(pm_eager_limit(4096), 4096u);
-    EXPECT_EQ(pm_eager_limit(PM_SEND_NOW_LIMIT + 1), std::size_t{PM_SEND_NOW_LIMIT});
 }
 
 TEST_F(Core, IsCrowdedWithMoreRanksThanCores)
@@ -566,9 +561,8 @@ TEST_F(Core, IsCrowdedWithMoreRanksThanCores)
         pm_setup setup = default_setup();
         setup.ranks_on_host = ranks;
         open(setup);
-        EXPECT_EQ(pm_crowded() != 0, ranks > 1) << ranks;
-        pm_close();
-        open_ = false;
+        EXPECT_EQ(pm_crowded(core) != 0, ranks > 1) << ranks;
+        close();
     }
 }
 
@@ -578,7 +572,7 @@ TEST_F(Core, IsCrowdedWithMoreRanksThanCores)
 unsigned steps_until_sleep(unsigned limit)
 {
     unsigned steps = 0;
-    while (steps < limit && pm_wait_step() == 0)
+    while (steps < limit && pm_wait_step(core) == 0)
         ++steps;
     return steps;
 }
@@ -597,8 +591,7 @@ TEST_F(Core, WaitsAsTheSettingSays)
         ASSERT_EQ(send(1, nothing), PM_OK);
         progress();  // something arrived: the count starts again
         EXPECT_EQ(steps_until_sleep(many) < many, sleeps) << wait;
-        pm_close();
-        open_ = false;
+        close();
     }
 }
 
@@ -619,17 +612,17 @@ TEST_F(Core, ArmsOnlyWhenNothingHasArrived)
 {
     TimeLimit limit(60);
     open();
-    EXPECT_TRUE(pm_wait_arm());
+    EXPECT_TRUE(pm_wait_arm(core));
     ASSERT_EQ(send(1, nothing), PM_OK);
-    pm_wait_sleep(0);  // returns: it rang
-    pm_wait_disarm();
-    EXPECT_FALSE(pm_wait_arm());
-    pm_wait_disarm();
+    pm_wait_sleep(core, 0);  // returns: it rang
+    pm_wait_disarm(core);
+    EXPECT_FALSE(pm_wait_arm(core));
+    pm_wait_disarm(core);
     progress();
     EXPECT_EQ(received.size(), 1u);
-    EXPECT_TRUE(pm_wait_arm());
-    pm_wait_sleep(1);  // nobody rings: a nap ends by itself
-    pm_wait_disarm();
+    EXPECT_TRUE(pm_wait_arm(core));
+    pm_wait_sleep(core, 1);  // nobody rings: a nap ends by itself
+    pm_wait_disarm(core);
 }
 
 // MPI_THREAD_MULTIPLE: all calls but pm_wait_*() under one lock. Two threads wait for what a third one sends to the process
@@ -641,7 +634,7 @@ TEST_F(Core, ThreadsWaitWithoutTheLock)
     setup.wait = "sleep";
     setup.ranks_on_host = 10'000;
     open(setup);
-    ASSERT_TRUE(pm_crowded());  // also: the plan is made while there is one thread, as in MPI_Init
+    ASSERT_TRUE(pm_crowded(core));  // also: the plan is made while there is one thread, as in MPI_Init
     const std::uint32_t messages = 4'000 / pm::test::slowdown;
     const auto long_payload = pattern(6, 400'000);  // is queued
     std::mutex lock;
@@ -651,14 +644,14 @@ TEST_F(Core, ThreadsWaitWithoutTheLock)
             int done = 0;
             {
                 std::lock_guard guard(lock);
-                done = pm_progress();
+                done = pm_progress(core);
                 arrivals.store(static_cast<std::uint32_t>(received.size()));
             }
             EXPECT_GE(done, 0);
-            if (done == 0 && pm_wait_step()) {
-                if (pm_wait_arm() && arrivals.load() < messages)
-                    pm_wait_sleep(1);
-                pm_wait_disarm();
+            if (done == 0 && pm_wait_step(core)) {
+                if (pm_wait_arm(core) && arrivals.load() < messages)
+                    pm_wait_sleep(core, 1);
+                pm_wait_disarm(core);
             }
         }
     };
@@ -694,7 +687,7 @@ TEST_F(Core, APeerThatDoesNotReadHoldsUpNobodyElse)
     pm::test::Processes(3, 60, [&](unsigned number) {
         open();
         if (number < 2)
-            board->sizes[number] = pm_card(board->cards[number]);
+            board->sizes[number] = pm_card(core, board->cards[number]);
         board->opened.meet(3);
         if (number == 0) {
             board->finished.wait_for(1);  // reads nothing
@@ -703,7 +696,7 @@ TEST_F(Core, APeerThatDoesNotReadHoldsUpNobodyElse)
         auto payload = pattern(7, 300'000);
         if (number == 1) {
             while (received.size() < 30 || !received.back()->complete()) {
-                ASSERT_GE(pm_progress(), 0);
+                ASSERT_GE(pm_progress(core), 0);
                 sched_yield();
             }
             for (std::uint32_t i = 0; i < 30; ++i) {
@@ -713,8 +706,8 @@ TEST_F(Core, APeerThatDoesNotReadHoldsUpNobodyElse)
             board->finished.add();
             return;
         }
-        pm_peer *silent = pm_connect(board->cards[0], board->sizes[0]);
-        pm_peer *reader = pm_connect(board->cards[1], board->sizes[1]);
+        pm_peer *silent = pm_connect(core, board->cards[0], board->sizes[0]);
+        pm_peer *reader = pm_connect(core, board->cards[1], board->sizes[1]);
         ASSERT_TRUE(silent != nullptr && reader != nullptr) << pm_error_text();
         for (std::uint32_t i = 0; i < 30; ++i) {
             self = silent;
@@ -723,11 +716,185 @@ TEST_F(Core, APeerThatDoesNotReadHoldsUpNobodyElse)
             ASSERT_NE(send(i, payload, nullptr), PM_FAILED);
         }
         while (board->finished.value() == 0) {
-            ASSERT_GE(pm_progress(), 0);
+            ASSERT_GE(pm_progress(core), 0);
             sched_yield();
         }
-        EXPECT_TRUE(pm_sends_queued());
+        EXPECT_TRUE(pm_sends_queued(core));
     }).wait();
+}
+
+// ---- two cores in one process: nothing of one is the other's ---------------------------------------------------------
+
+class TwoCores : public testing::Test {
+  protected:
+    using Got = std::vector<std::pair<pm_peer *, std::string>>;  // sources and headers
+    struct End {
+        pm_core *core = nullptr;
+        pm_peer *other = nullptr;
+        Got got;
+        std::size_t bytes = 0;
+        unsigned sent = 0;
+    };
+
+    TwoCores() { current_ = this; }
+    ~TwoCores() override
+    {
+        close(0);
+        close(1);
+    }
+
+    void open(const std::string &device)
+    {
+        const std::string networks = device == "shmem" ? "auto" : "network here " + device + " lo";
+        for (int number : {0, 1}) {
+            pm_setup setup = default_setup();
+            setup.devices = device.c_str();
+            setup.networks = networks.c_str();
+            setup.process = number;
+            ends_[number] = {};
+            ASSERT_NE(ends_[number].core = pm_open(&setup), nullptr) << pm_error_text();
+            pm_handler handler{};
+            handler.name = "test";
+            handler.arrived = arrived;
+            handler.more = [](void *end, void *, size_t piece_size) { static_cast<End *>(end)->bytes += piece_size; };
+            handler.sent = [](void *end) { static_cast<End *>(end)->sent++; };
+            ASSERT_EQ(pm_handle(ends_[number].core, 1, &handler), PM_OK) << pm_error_text();
+            if (number == 0) {
+                ASSERT_EQ(pm_handle(ends_[number].core, 2, &handler), PM_OK) << pm_error_text();
+            }
+        }
+        for (int number : {0, 1})
+            ASSERT_NE(ends_[number].other = connect(number, 1 - number), nullptr) << pm_error_text();
+    }
+    pm_peer *connect(int from, int to)
+    {
+        char card[PM_CARD_MAX];
+        size_t size = pm_card(ends_[to].core, card);
+        return pm_connect(ends_[from].core, card, size);
+    }
+    void close(int number)
+    {
+        if (ends_[number].core != nullptr)
+            pm_close(ends_[number].core);
+        ends_[number].core = nullptr;
+    }
+    // At both ends that are there, until something is so.
+    template <class Condition>
+    void progress_until(Condition condition)
+    {
+        while (!condition())
+            for (End &end : ends_)
+                if (end.core != nullptr) {
+                    ASSERT_GE(pm_progress(end.core), 0) << pm_error_text();
+                }
+    }
+    bool nothing_waits() { return !pm_sends_queued(ends_[0].core) && !pm_sends_queued(ends_[1].core); }
+    static pm_traffic traffic(const End &end, const std::string &device)
+    {
+        pm_traffic devices[PM_DEVICES_MAX];
+        int count = pm_get_traffic(end.core, devices);
+        return *std::find_if(devices, devices + count, [&](const pm_traffic &each) { return device == each.device; });
+    }
+
+    End ends_[2];
+
+  private:
+    // It is told which core, and so knows whose it is.
+    static void *arrived(pm_core *at, const pm_envelope *envelope, void *, size_t piece_size, size_t)
+    {
+        for (End &end : current_->ends_) {
+            if (end.core != at)
+                continue;
+            end.got.emplace_back(envelope->source, std::string(static_cast<char *>(envelope->header), envelope->header_size));
+            end.bytes += piece_size;
+            return &end;
+        }
+        ADD_FAILURE() << "of no core";
+        return nullptr;
+    }
+
+    inline static TwoCores *current_ = nullptr;
+    TimeLimit limit_{60};
+};
+
+TEST_F(TwoCores, TalkToEachOtherInBothDirections)
+{
+    const auto large = pattern(9, 1'000'000);
+    for (const std::string &device : pm::known_devices()) {
+        open(device);
+        if (HasFatalFailure())
+            return;
+        EXPECT_NE(ends_[0].other, ends_[1].other);
+        unsigned queued[2] = {0, 0};
+        for (int number : {0, 1})
+            for (const char *header : {"one", "two", "three"}) {
+                std::size_t size = header[1] == 'w' ? large.size() : 10 + static_cast<std::size_t>(number);
+                int status = pm_send(ends_[number].other, 1, header, std::strlen(header), large.data(), size, &ends_[number]);
+                ASSERT_NE(status, PM_FAILED) << pm_error_text();
+                queued[number] += status == PM_QUEUED;
+            }
+        const std::size_t bytes[] = {large.size() + 22, large.size() + 20};  // what the other sent
+        progress_until([&] { return ends_[0].bytes == bytes[0] && ends_[1].bytes == bytes[1] && nothing_waits(); });
+        for (int number : {0, 1}) {
+            const End &end = ends_[number];
+            EXPECT_EQ(end.got, (Got{{end.other, "one"}, {end.other, "two"}, {end.other, "three"}})) << device << ", core " << number;
+            EXPECT_EQ(end.sent, queued[number]) << device;
+            EXPECT_EQ(traffic(end, device).messages_sent, 3u) << device;
+            EXPECT_EQ(traffic(end, device).bytes_received, bytes[number]) << device;
+        }
+        close(0);
+        close(1);
+    }
+}
+
+TEST_F(TwoCores, HaveTheirOwnHandlersQueuesAndErrors)
+{
+    const auto large = pattern(10, 5'000'000);
+    for (const std::string &device : pm::known_devices()) {
+        open(device);
+        if (HasFatalFailure())
+            return;
+        // Only the first has a handler for this tag.
+        ASSERT_NE(pm_send(ends_[0].other, 2, "x", 1, nullptr, 0, nullptr), PM_FAILED) << pm_error_text();
+        ASSERT_NE(pm_send(ends_[1].other, 2, "x", 1, nullptr, 0, nullptr), PM_FAILED) << pm_error_text();
+        progress_until([&] { return traffic(ends_[1], device).messages_dropped == 1 && ends_[0].got.size() == 1; });
+        EXPECT_EQ(traffic(ends_[0], device).messages_dropped, 0u) << device;
+        EXPECT_TRUE(ends_[1].got.empty()) << device;
+        progress_until([&] { return nothing_waits(); });
+        // What waits at one does not wait at the other.
+        ASSERT_NE(pm_send(ends_[0].other, 1, "x", 1, large.data(), large.size(), nullptr), PM_FAILED) << pm_error_text();
+        EXPECT_TRUE(pm_sends_queued(ends_[0].core)) << device;
+        EXPECT_FALSE(pm_sends_queued(ends_[1].core)) << device;
+        progress_until([&] { return ends_[1].bytes == large.size() && !pm_sends_queued(ends_[0].core); });
+        pm_give_up(ends_[0].core, "enough");
+        EXPECT_EQ(pm_progress(ends_[0].core), -1) << device;
+        EXPECT_STREQ(pm_error_text(), "enough") << device;
+        EXPECT_GE(pm_progress(ends_[1].core), 0) << device << ": " << pm_error_text();
+        close(0);
+        close(1);
+    }
+}
+
+TEST_F(TwoCores, OneLivesOnWhenTheOtherIsClosed)
+{
+    for (const std::string &device : pm::known_devices())
+        for (int first : {0, 1}) {
+            open(device);
+            if (HasFatalFailure())
+                return;
+            for (int number : {0, 1})
+                ASSERT_NE(pm_send(ends_[number].other, 1, "x", 1, nullptr, 0, nullptr), PM_FAILED) << pm_error_text();
+            progress_until([&] { return ends_[0].got.size() == 1 && ends_[1].got.size() == 1 && nothing_waits(); });
+            End &left = ends_[1 - first];
+            pm_release(left.other);
+            close(first);
+            pm_peer *itself = connect(1 - first, 1 - first);
+            ASSERT_NE(itself, nullptr) << device << ": " << pm_error_text();
+            ASSERT_NE(pm_send(itself, 1, "y", 1, nullptr, 0, nullptr), PM_FAILED) << pm_error_text();
+            progress_until([&] { return left.got.size() == 2; });
+            EXPECT_EQ(left.got.back(), std::pair(itself, std::string("y"))) << device;
+            close(1 - first);
+        }
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ struct Got {
     std::size_t bytes = 0, sent = 0;
 };
 Got got[2];
+pm_core *core;  // of the test
 int cookie;
 
 template <int which>
@@ -37,7 +38,7 @@ pm_handler handler_of(const char *name, int for_strangers)
     handler.name = name;
     handler.smallest_header = smallest;
     handler.for_strangers = for_strangers;
-    handler.arrived = [](const pm_envelope *envelope, void *, size_t piece_size, size_t) -> void * {
+    handler.arrived = [](pm_core *, const pm_envelope *envelope, void *, size_t piece_size, size_t) -> void * {
         got[which].envelopes.push_back(*envelope);
         got[which].headers.emplace_back(static_cast<char *>(envelope->header), envelope->header_size);
         got[which].bytes += piece_size;
@@ -67,42 +68,40 @@ class Handlers : public testing::Test {
         setup.devices = device_.c_str();
         setup.networks = networks_.c_str();
         setup.udp_interfaces = "lo";
-        ASSERT_EQ(pm_open(&setup), PM_OK) << pm_error_text();
-        open_ = true;
+        ASSERT_NE(core = pm_open(&setup), nullptr) << pm_error_text();
         pm_handler first = handler_of<0>("first", for_strangers), second = handler_of<1>("second", for_strangers);
-        ASSERT_EQ(pm_handle(1, &first), PM_OK) << pm_error_text();
-        ASSERT_EQ(pm_handle(255, &second), PM_OK) << pm_error_text();
+        ASSERT_EQ(pm_handle(core, 1, &first), PM_OK) << pm_error_text();
+        ASSERT_EQ(pm_handle(core, 255, &second), PM_OK) << pm_error_text();
     }
     void close()
     {
-        if (open_)
-            pm_close();
-        open_ = false;
+        if (core != nullptr)
+            pm_close(core);
+        core = nullptr;
         got[0] = got[1] = {};
     }
     static pm_peer *connect_to_self()
     {
         char card[PM_CARD_MAX];
-        return pm_connect(card, pm_card(card));
+        return pm_connect(core, card, pm_card(core, card));
     }
     // Number of messages that were received and dropped.
     std::pair<std::size_t, std::size_t> arrivals() const
     {
         pm_traffic devices[PM_DEVICES_MAX];
-        int count = pm_get_traffic(devices);
+        int count = pm_get_traffic(core, devices);
         auto found = std::find_if(devices, devices + count, [&](const pm_traffic &each) { return device_ == each.device; });
         return {found->messages_received, found->messages_dropped};
     }
     template <class Condition>
     static void progress_until(Condition condition)
     {
-        while (!condition() || pm_sends_queued())
-            ASSERT_GE(pm_progress(), 0) << pm_error_text();
+        while (!condition() || pm_sends_queued(core))
+            ASSERT_GE(pm_progress(core), 0) << pm_error_text();
     }
 
     pm::test::TimeLimit limit_{120};
     std::string device_, networks_;
-    bool open_ = false;
 };
 
 const std::string header(smallest + 20, 'h');
@@ -157,7 +156,7 @@ TEST_F(Handlers, UnknownTagsAndShortHeadersAreDroppedAndCounted)
         EXPECT_TRUE(got[1].envelopes.empty()) << device;
         EXPECT_EQ(arrivals(), std::pair(std::size_t{1}, dropped)) << device;
         size_t size = 0;
-        void *description = pm_describe(&self, 1, &size);
+        void *description = pm_describe(core, &self, 1, &size);
         char *text = pm_render(description, &size, 1, nullptr, "json");
         EXPECT_NE(std::string(text).find("12 messages for nobody dropped"), std::string::npos) << text;
         std::free(text);
@@ -179,16 +178,16 @@ TEST_F(Handlers, AStrangerIsHeardByThoseWhoWantItAndBecomesAPeer)
             pm::test::Shared<Board> board;
             pm::test::Processes(2, 60, [&](unsigned number) {
                 open(device, for_strangers);
-                board->sizes[number] = pm_card(board->cards[number]);
+                board->sizes[number] = pm_card(core, board->cards[number]);
                 board->opened.meet(2);
                 // Who ends first is missed by the other, but nothing is left to do.
                 auto end = [&] {
                     board->ended.add();
                     while (board->ended.value() < 2)
-                        pm_progress();
+                        pm_progress(core);
                 };
                 if (number == 0) {
-                    pm_peer *other = pm_connect(board->cards[1], board->sizes[1]);
+                    pm_peer *other = pm_connect(core, board->cards[1], board->sizes[1]);
                     ASSERT_NE(other, nullptr) << pm_error_text();
                     for (unsigned i = 0; i < 3; ++i) {
                         progress_until([&] { return board->heard.value() >= (i < 2 ? 0 : 1); });
@@ -203,7 +202,7 @@ TEST_F(Handlers, AStrangerIsHeardByThoseWhoWantItAndBecomesAPeer)
                 EXPECT_EQ(arrivals().first, for_strangers ? 2u : 0u) << device;
                 for (const pm_envelope &envelope : got[0].envelopes)
                     EXPECT_EQ(envelope.source, nullptr) << device;
-                pm_peer *other = pm_connect(board->cards[0], board->sizes[0]);
+                pm_peer *other = pm_connect(core, board->cards[0], board->sizes[0]);
                 ASSERT_NE(other, nullptr) << pm_error_text();
                 board->heard.add();
                 progress_until([&] { return arrived() == 3; });
@@ -218,18 +217,18 @@ TEST_F(Handlers, ATagHasOneHandler)
 {
     open("shmem");
     pm_handler third = handler_of<0>("third", 0);
-    EXPECT_EQ(pm_handle(255, &third), PM_FAILED);
+    EXPECT_EQ(pm_handle(core, 255, &third), PM_FAILED);
     for (const char *word : {"255", "second", "third"})
         EXPECT_NE(std::string(pm_error_text()).find(word), std::string::npos) << pm_error_text();
     for (int tag : {-1, 256})
-        EXPECT_EQ(pm_handle(tag, &third), PM_FAILED) << tag;
-    EXPECT_EQ(pm_handle(0, &third), PM_OK);
+        EXPECT_EQ(pm_handle(core, tag, &third), PM_FAILED) << tag;
+    EXPECT_EQ(pm_handle(core, 0, &third), PM_OK);
     close();
     const std::string before = pm_error_text();
-    EXPECT_EQ(pm_handle(0, &third), PM_FAILED);
+    EXPECT_EQ(pm_handle(core, 0, &third), PM_FAILED);
     EXPECT_EQ(pm_error_text(), before) << "who did not open has said why";
     open("shmem");
-    EXPECT_EQ(pm_handle(0, &third), PM_OK) << "who closes forgets all";
+    EXPECT_EQ(pm_handle(core, 0, &third), PM_OK) << "who closes forgets all";
 }
 
 }  // namespace

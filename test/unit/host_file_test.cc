@@ -130,8 +130,8 @@ TEST(HostFile, PeersCostNoDescriptor)
 {
     constexpr std::uint32_t count = 20;
     auto host = make(count, count);
-    Sink sink{[](const Envelope &, void *, std::size_t, std::size_t) -> void * { return nullptr; },
-              [](int, void *, void *, std::size_t) {}};
+    Sink sink{nullptr, [](void *, const Envelope &, void *, std::size_t, std::size_t) -> void * { return nullptr; },
+              [](void *, int, void *, void *, std::size_t) {}};
     std::vector<std::unique_ptr<Shmem>> devices;
     for (std::uint32_t region = 0; region < count; ++region) {
         auto device = Shmem::create({Backing::automatic, 1, host, region}, sink);

@@ -29,23 +29,24 @@ TEST(Measuring, TheTwoOfATrialFindItsTimeAndOthersHaveNothingToDo)
         setup.devices = "udp";
         setup.networks = number == 2 ? "network other udp lo" : "network one udp lo";
         setup.udp_interfaces = "lo";
-        ASSERT_EQ(pm_open(&setup), PM_OK) << pm_error_text();
-        ASSERT_EQ(pm_measure_open(), PM_OK) << pm_error_text();
-        EXPECT_EQ(pm_measure_open(), PM_FAILED) << "the tag is taken";
-        board->sizes[number] = pm_card(board->cards[number]);
+        pm_core *core = nullptr;
+        ASSERT_NE(core = pm_open(&setup), nullptr) << pm_error_text();
+        ASSERT_EQ(pm_measure_open(core), PM_OK) << pm_error_text();
+        EXPECT_EQ(pm_measure_open(core), PM_FAILED) << "the tag is taken";
+        board->sizes[number] = pm_card(core, board->cards[number]);
         board->opened.meet(3);
         const void *cards[] = {board->cards[0], board->cards[1], board->cards[2]};
         auto network = [&](int rank) {
             return pm::Card::read({static_cast<const std::byte *>(cards[rank]), board->sizes[rank]})->networks[0].network.id;
         };
         pm_trial trials[] = {{network(0), 0, 1}, {network(2), 1, 0}};
-        auto try_out = [&](int which) { return pm_try_out(trials, which, static_cast<int>(number), cards, board->sizes); };
+        auto try_out = [&](int which) { return pm_try_out(core, trials, which, static_cast<int>(number), cards, board->sizes); };
         auto meet = [&](pm::test::Counter *counter) {
             counter->add();
             if (number == 2)
                 counter->wait_for(3);
             while (counter->value() < 3)
-                ASSERT_GE(pm_progress(), 0) << pm_error_text();
+                ASSERT_GE(pm_progress(core), 0) << pm_error_text();
         };
         for (int i = 0; i < most; ++i) {
             board->each[i][number] = board->times[number][0] = try_out(0);
@@ -55,7 +56,7 @@ TEST(Measuring, TheTwoOfATrialFindItsTimeAndOthersHaveNothingToDo)
         }
         board->times[number][1] = try_out(1);
         meet(&board->ended);
-        pm_close();
+        pm_close(core);
     }).wait();
     for (int rank : {0, 1}) {
         EXPECT_GT(board->times[rank][0], 0);

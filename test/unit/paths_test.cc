@@ -23,10 +23,11 @@ using pm::PathState;
 using pm::Status;
 using pm::test::LoopNetwork;
 
+pm_core *core;  // of the test
 std::vector<std::string> arrived_payloads;
 unsigned sent_count;
 
-void *arrived(const pm_envelope *, void *piece, size_t piece_size, size_t)
+void *arrived(pm_core *, const pm_envelope *, void *piece, size_t piece_size, size_t)
 {
     arrived_payloads.emplace_back(static_cast<char *>(piece), piece_size);
     return nullptr;
@@ -45,8 +46,14 @@ class Paths : public testing::Test {
     }
     ~Paths() override
     {
-        if (pm::core != nullptr)
-            pm_close();
+        close();
+    }
+
+    static void close()
+    {
+        if (core != nullptr)
+            pm_close(core);
+        core = nullptr;
     }
 
     // The networks, and the process itself as a peer of another host: one that shared memory does not lead to.
@@ -55,22 +62,22 @@ class Paths : public testing::Test {
         networks_ = std::make_unique<pm::test::LoopNetworks>(std::move(networks));
         pm_setup setup = pm::test::plain_setup();
         setup.devices = devices;
-        ASSERT_EQ(pm_open(&setup), PM_OK) << pm_error_text();
+        ASSERT_NE(core = pm_open(&setup), nullptr) << pm_error_text();
         pm_handler handler{};
         handler.name = "test";
         handler.smallest_header = 4;
         handler.arrived = arrived;
         handler.sent = sent;
-        ASSERT_EQ(pm_handle(1, &handler), PM_OK) << pm_error_text();
+        ASSERT_EQ(pm_handle(core, 1, &handler), PM_OK) << pm_error_text();
         std::vector<std::byte> bytes(PM_CARD_MAX);
-        bytes.resize(pm_card(bytes.data()));
+        bytes.resize(pm_card(core, bytes.data()));
         card = *pm::Card::read(bytes);
         card.shmem.clear();
     }
     pm_peer *connect()
     {
         auto bytes = card.write();
-        return pm_connect(bytes.data(), bytes.size());
+        return pm_connect(core, bytes.data(), bytes.size());
     }
     // The text must stay.
     static int send(pm_peer *peer, const char *text) { return pm_send(peer, 1, "head", 4, text, std::strlen(text), peer); }
@@ -78,7 +85,7 @@ class Paths : public testing::Test {
     static bool progress(std::size_t count)
     {
         while (arrived_payloads.size() < count)
-            if (pm_progress() < 0)
+            if (pm_progress(core) < 0)
                 return false;
         return true;
     }
@@ -104,7 +111,7 @@ TEST_F(Paths, ADeviceThatTheCoreDoesNotKnowCarriesMessages)
     open({{"wire"}});
     pm_peer *peer = connect();
     ASSERT_NE(peer, nullptr) << pm_error_text();
-    EXPECT_EQ(pm_largest_header(), 1000u);
+    EXPECT_EQ(pm_largest_header(core), 1000u);
     EXPECT_EQ(send(peer, "first"), PM_OK);
     EXPECT_EQ(pm_send_now(peer, 1, "head", 4, "second", 6), 1);
     ASSERT_TRUE(progress(2));
@@ -114,10 +121,10 @@ TEST_F(Paths, ADeviceThatTheCoreDoesNotKnowCarriesMessages)
     EXPECT_FALSE(pm_can_offer(peer));
     EXPECT_FALSE(pm_on_host(peer));
     EXPECT_FALSE(pm_has_ended(peer));
-    EXPECT_FALSE(pm_must_linger());
+    EXPECT_FALSE(pm_must_linger(core));
     EXPECT_EQ(pm_shared_view(peer, 0, 1), nullptr);
     pm_nudge(peer);
-    pm_close();
+    close();
     EXPECT_EQ(network(0).disconnected, network(0).connected);
 }
 
@@ -128,18 +135,18 @@ TEST_F(Paths, ADeviceThatTheCoreDoesNotKnowIsSleptOnTogetherWithOthers)
         open({{"wire"}}, devices);
         pm_peer *peer = connect();
         ASSERT_NE(peer, nullptr) << pm_error_text();
-        while (!pm_wait_arm())
-            ASSERT_GE(pm_progress(), 0);
+        while (!pm_wait_arm(core))
+            ASSERT_GE(pm_progress(core), 0);
         ASSERT_EQ(send(peer, "x"), PM_OK);
         unsigned polled = network(0).polled, slept = network(0).slept;
-        pm_wait_sleep(0);  // returns: there is something to read
+        pm_wait_sleep(core, 0);  // returns: there is something to read
         EXPECT_EQ(network(0).slept, slept + 1) << devices;
-        pm_wait_disarm();
-        EXPECT_FALSE(pm_wait_arm());
-        pm_wait_disarm();
+        pm_wait_disarm(core);
+        EXPECT_FALSE(pm_wait_arm(core));
+        pm_wait_disarm(core);
         ASSERT_TRUE(progress(1));
         EXPECT_EQ(network(0).polled, polled + 1) << "after a sleep everybody is polled at once";
-        pm_close();
+        close();
         networks_.reset();
     }
 }
@@ -155,7 +162,7 @@ TEST_F(Paths, WithinAHostThereIsOne)
 {
     open({{"wire"}});
     std::vector<std::byte> bytes(PM_CARD_MAX);
-    pm_peer *self = pm_connect(bytes.data(), pm_card(bytes.data()));
+    pm_peer *self = pm_connect(core, bytes.data(), pm_card(core, bytes.data()));
     ASSERT_NE(self, nullptr) << pm_error_text();
     EXPECT_EQ(paths_of(self), "shmem proved*");
 }
@@ -166,7 +173,7 @@ TEST_F(Paths, TheOneThatCarriedAMessageIsProved)
     pm_peer *peer = connect();
     network(0).answer = Status::again;
     EXPECT_EQ(send(peer, "x"), PM_QUEUED);
-    EXPECT_EQ(pm_progress(), 0);
+    EXPECT_EQ(pm_progress(core), 0);
     EXPECT_EQ(paths_of(peer), "high untried*, low untried");
     network(0).answer = Status::ok;
     ASSERT_TRUE(progress(1));
@@ -242,12 +249,12 @@ TEST_F(Paths, WhatANetworkWasMeasuredWithBecomesThePath)
     open({{"high", 30}, {"low", 10}});
     auto bytes = card.write();
     std::uint64_t low = card.networks.back().network.id;
-    ASSERT_NE(pm_connect_over(low, bytes.data(), bytes.size()), nullptr) << pm_error_text();
-    pm_set_priority(low, 1000);
+    ASSERT_NE(pm_connect_over(core, low, bytes.data(), bytes.size()), nullptr) << pm_error_text();
+    pm_set_priority(core, low, 1000);
     pm_peer *peer = connect();
     EXPECT_EQ(paths_of(peer), "low untried*, high untried");
     EXPECT_EQ(network(1).connected, 1u) << "not once more";
-    EXPECT_TRUE(pm::core->measured.empty());
+    EXPECT_TRUE(core->measured.empty());
 }
 
 // A device that hears nothing while the peer computes: the host is asked. There is no way to its address.
@@ -268,7 +275,7 @@ TEST_F(SilentHosts, ThePathIsSuspectedWhereNothingElseIsLeft)
     EXPECT_EQ(send(peer, "x"), PM_QUEUED);
     EXPECT_EQ(paths_of(peer), "fabric untried*");
     while (peer->used->state == PathState::untried)
-        ASSERT_GE(pm_progress(), 0) << pm_error_text();
+        ASSERT_GE(pm_progress(core), 0) << pm_error_text();
     EXPECT_EQ(paths_of(peer), "fabric suspected*");
     network(0).answer = Status::ok;
     ASSERT_TRUE(progress(1));

@@ -35,7 +35,7 @@ struct Arrived {
 };
 Arrived arrived;
 
-void *on_arrived(const Envelope &, void *piece, std::size_t size, std::size_t total)
+void *on_arrived(void *, const Envelope &, void *piece, std::size_t size, std::size_t total)
 {
     auto bytes = static_cast<std::byte *>(piece);
     arrived.payload.assign(bytes, bytes + size);
@@ -45,7 +45,7 @@ void *on_arrived(const Envelope &, void *piece, std::size_t size, std::size_t to
     return &arrived;
 }
 
-void on_more(int, void *, void *piece, std::size_t size)
+void on_more(void *, int, void *, void *piece, std::size_t size)
 {
     ++arrived.pieces;
     auto bytes = static_cast<std::byte *>(piece);
@@ -56,8 +56,8 @@ void on_more(int, void *, void *piece, std::size_t size)
 
 std::unique_ptr<Shmem> make_device(Backing backing = Backing::automatic)
 {
-    Sink sink{on_arrived, on_more};
-    sink.dropped = [] { ++arrived.dropped; };
+    Sink sink{nullptr, on_arrived, on_more};
+    sink.dropped = [](void *) { ++arrived.dropped; };
     auto device = Shmem::create({backing}, sink);
     EXPECT_TRUE(device.ok()) << device.error().text;
     return device.ok() ? std::move(device.value()) : nullptr;
@@ -329,7 +329,7 @@ TEST_F(ShmemDevice, AFullDevShmIsAnErrorWithASentence)
         Shmem::Peer *other = connect(*late, *receiver);
         EXPECT_EQ(send(*late, other, 1), Status::no_memory);
         EXPECT_NE(other->error.text.find("/dev/shm"), std::string::npos) << other->error.text;
-        auto none = Shmem::create({Backing::devshm}, {on_arrived, on_more});
+        auto none = Shmem::create({Backing::devshm}, {nullptr, on_arrived, on_more});
         ASSERT_FALSE(none.ok());
         EXPECT_EQ(none.error().status, Status::no_memory);
         EXPECT_NE(none.error().text.find("KiB"), std::string::npos) << none.error().text;
@@ -555,7 +555,7 @@ TEST_F(ShmemDevice, WhoIsNotToBePulledFromSaysSo)
     auto receiver = make_device();
     Settings settings;
     settings.may_be_pulled = false;
-    auto made = Shmem::create(settings, {on_arrived, on_more});
+    auto made = Shmem::create(settings, {nullptr, on_arrived, on_more});
     ASSERT_TRUE(made.ok());
     auto sender = std::move(made.value());
     Shmem::Peer *peer = connect(*sender, *receiver);

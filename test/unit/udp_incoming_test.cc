@@ -53,7 +53,7 @@ class UdpIncoming : public testing::Test {
         return text.substr(0, text.find_last_of('1') + 1);
     }
 
-    static void *arrived(const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
+    static void *arrived(void *, const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
     {
         EXPECT_EQ(envelope.tag, 3);
         EXPECT_EQ(envelope.source, current_->source_);
@@ -65,7 +65,7 @@ class UdpIncoming : public testing::Test {
         current_->received_ = piece_size;
         return current_;
     }
-    static void more(int tag, void *cookie, void *piece, std::size_t piece_size)
+    static void more(void *, int tag, void *cookie, void *piece, std::size_t piece_size)
     {
         EXPECT_EQ(tag, 3);
         EXPECT_EQ(cookie, current_);
@@ -73,13 +73,13 @@ class UdpIncoming : public testing::Test {
         current_->received_ += piece_size;
         current_->log_ += "more " + std::to_string(piece_size) + "; ";
     }
-    static void *place(int tag, void *cookie)
+    static void *place(void *, int tag, void *cookie)
     {
         EXPECT_EQ(tag, 3);
         EXPECT_EQ(cookie, current_);
         return current_->place_.get();
     }
-    static void placed(int tag, void *)
+    static void placed(void *, int tag, void *)
     {
         EXPECT_EQ(tag, 3);
         EXPECT_EQ(test::first_difference(1, current_->received_, current_->place_.get() + current_->received_,
@@ -100,7 +100,7 @@ class UdpIncoming : public testing::Test {
     static inline UdpIncoming *current_ = nullptr;
 
     ProtocolSettings settings_;
-    Sink sink_{arrived, more};
+    Sink sink_{nullptr, arrived, more};
     pm_peer *source_ = reinterpret_cast<pm_peer *>(&settings_);  // just an address
     Incoming incoming_{settings_, sink_, first, source_};
     Time now_ = 1s;

@@ -18,7 +18,7 @@ static void ended(void *cookie)
 
 void MPIDI_COMPOSITE_fuzzy_init(void)
 {
-    pm_barrier_open(ended);
+    pm_barrier_open(MPIDI_COMPOSITE_global.core, ended);
 }
 
 static int load(const volatile int *flag)

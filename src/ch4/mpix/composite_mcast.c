@@ -66,7 +66,7 @@ int MPIDI_COMPOSITE_mcast_init(void)
     setup.fanout = MPL_MAX(MPIR_CVAR_CH4_COMPOSITE_MCAST_FANOUT, 1);
     setup.sent = multicast_sent;
     setup.received = multicast_received;
-    return pm_mcast_open(&setup);
+    return pm_mcast_open(MPIDI_COMPOSITE_global.core, &setup);
 }
 
 /* A request and what belongs to it; a buffer that is not contiguous gets a contiguous one beside it. */

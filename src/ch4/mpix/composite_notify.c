@@ -385,10 +385,10 @@ static int wait_until(bool(*look) (const look_t *), const look_t * what)
             break;
         for (int i = 0; i < looks && !found; i++)
             found = look(what);
-        if (!found && pm_wait_step()) {
-            if (pm_wait_arm() && !(found = look(what)))
-                pm_wait_sleep(MPIR_ThreadInfo.isThreaded || MPIDI_COMPOSITE_WIN(what->win).one_sided);
-            pm_wait_disarm();
+        if (!found && pm_wait_step(MPIDI_COMPOSITE_global.core)) {
+            if (pm_wait_arm(MPIDI_COMPOSITE_global.core) && !(found = look(what)))
+                pm_wait_sleep(MPIDI_COMPOSITE_global.core, MPIR_ThreadInfo.isThreaded || MPIDI_COMPOSITE_WIN(what->win).one_sided);
+            pm_wait_disarm(MPIDI_COMPOSITE_global.core);
         }
     }
     return mpi_errno;

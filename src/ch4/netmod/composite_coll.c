@@ -20,7 +20,7 @@ static bool on_one_host(MPIR_Comm * comm)
 
 static pm_call call_of(MPIR_Comm * comm, bool chosen, size_t bytes, bool plain)
 {
-    pm_call call = { chosen, on_one_host(comm), pm_crowded(), comm->local_size, bytes, plain };
+    pm_call call = { chosen, on_one_host(comm), pm_crowded(MPIDI_COMPOSITE_global.core), comm->local_size, bytes, plain };
 
     return call;
 }
@@ -93,7 +93,7 @@ static void drop_copies(void)
             continue;
         }
         *link = copy->next;
-        pm_shared_free(copy->data);
+        pm_shared_free(MPIDI_COMPOSITE_global.core, copy->data);
         MPL_free(copy);
     }
 }
@@ -106,11 +106,11 @@ static kept_t *keep_copy(const void *data, size_t size)
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     drop_copies();
-    block = pm_shared_alloc(size);
+    block = pm_shared_alloc(MPIDI_COMPOSITE_global.core, size);
     if (block) {
         copy = MPL_malloc(sizeof *copy, MPL_MEM_COLL);
         if (copy == NULL)
-            pm_shared_free(block);
+            pm_shared_free(MPIDI_COMPOSITE_global.core, block);
     }
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     if (copy) {

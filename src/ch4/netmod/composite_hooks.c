@@ -177,6 +177,6 @@ int MPIDI_COMPOSITE_wait_for_flag(const volatile int *flag)
 
 void MPIDI_COMPOSITE_wait_in_background(void)
 {
-    if (!pm_wait_in_background())
+    if (!pm_wait_in_background(MPIDI_COMPOSITE_global.core))
         MPIDI_COMPOSITE_WAIT_MESSAGE();
 }

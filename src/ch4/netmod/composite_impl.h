@@ -10,23 +10,17 @@
 #define MPIDI_COMPOSITE_WIN(win) ((win)->dev.netmod.composite)
 #define MPIDI_COMPOSITE_AM_REQUEST(req) ((req)->dev.ch4.am.netmod_am.composite)
 
-/* Our own handlers and our rendezvous; the same numbers in every process. */
-typedef struct {
-    int handler_pulled;         /* the receiver has read a message from our memory */
-    int handler_dynamic;        /* greetings between processes that meet at run time */
-    int handler_report;         /* what a rank has to say at the end */
-} MPIDI_COMPOSITE_global_t;
-extern MPIDI_COMPOSITE_global_t MPIDI_COMPOSITE_global;
-
+/* Our rendezvous. */
 #define MPIDI_COMPOSITE_RNDV_PULL MPIDIG_RNDV_STATIC_MAX
 
 /* Where the core's words become an MPI error: for calls that may fail and leave everything else as it was. */
 #define MPIDI_COMPOSITE_FAIL(mpi_errno) \
     MPIR_ERR_SETANDJUMP1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s", pm_error_text())
 
-/* A message up to this size is sent without asking. Two things bound it: an unexpected one is kept in a buffer of MPICH's, and
- * must arrive in one piece, because MPICH loses the source of one that is received while its pieces are still arriving. */
-#define MPIDI_COMPOSITE_EAGER_LIMIT pm_eager_limit(MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE)
+/* A message up to this size is sent without asking. Two things bound it: an unexpected one is kept in a buffer of MPICH's, which is as large
+ * (MPI_Init sees to that), and must arrive in one piece, because MPICH loses the source of one that is received while its pieces are
+ * still arriving. */
+#define MPIDI_COMPOSITE_EAGER_LIMIT PM_SEND_NOW_LIMIT
 
 MPL_STATIC_INLINE_PREFIX pm_peer *MPIDI_COMPOSITE_peer(MPIR_Comm * comm, int rank)
 {

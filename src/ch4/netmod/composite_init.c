@@ -112,8 +112,10 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
      * threads that make some at the same time. */
     if (getenv("MPIR_CVAR_CTXID_EAGER_SIZE") == NULL)
         MPIR_CVAR_CTXID_EAGER_SIZE = MPIR_MAX_CONTEXT_MASK / 2;
-    without_device = pm_make_room() != PM_OK || pm_open(&setup) != PM_OK || MPIDI_COMPOSITE_mcast_init() != PM_OK ||
-        MPIDI_COMPOSITE_windows_init() != PM_OK || pm_exchange_open() != PM_OK || pm_measure_open() != PM_OK;
+    MPIDI_COMPOSITE_global.core = pm_make_room() == PM_OK ? pm_open(&setup) : NULL;
+    without_device = MPIDI_COMPOSITE_global.core == NULL || MPIDI_COMPOSITE_mcast_init() != PM_OK ||
+        MPIDI_COMPOSITE_windows_init() != PM_OK || pm_exchange_open(MPIDI_COMPOSITE_global.core) != PM_OK ||
+        pm_measure_open(MPIDI_COMPOSITE_global.core) != PM_OK;
     MPIDI_COMPOSITE_fuzzy_init();
 
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
@@ -242,7 +244,7 @@ static int exchange_cards(card_t ** all, const void **cards, size_t * sizes)
     MPIR_ERR_CHKANDJUMP(mine == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
     mine->size = 0;
     if (!without_device)
-        mine->size = (int) pm_card(mine->bytes);
+        mine->size = (int) pm_card(MPIDI_COMPOSITE_global.core, mine->bytes);
     else
         fprintf(stderr, "composite: rank %d cannot start: %s\n", MPIR_Process.rank, pm_error_text());
     if (MPIR_Process.size == 1) {
@@ -297,7 +299,7 @@ int MPIDI_COMPOSITE_init_world(void)
             MPIR_ERR_SETANDJUMP1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s", sentence);
         }
     }
-    if (pm_check_job(cards, sizes, MPIR_Process.size) != PM_OK) {
+    if (pm_check_job(MPIDI_COMPOSITE_global.core, cards, sizes, MPIR_Process.size) != PM_OK) {
         if (MPIR_Process.rank == 0)
             fprintf(stderr, "composite: the job cannot start: %s\n", pm_error_text());
         MPIR_pmi_barrier();     /* as above: nobody leaves before it is said */
@@ -308,13 +310,13 @@ int MPIDI_COMPOSITE_init_world(void)
         MPIR_ERR_CHECK(mpi_errno);
     }
     for (int rank = 0; rank < MPIR_Process.size; rank++) {
-        pm_peer *peer = pm_connect(cards[rank], sizes[rank]);
+        pm_peer *peer = pm_connect(MPIDI_COMPOSITE_global.core, cards[rank], sizes[rank]);
         if (peer == NULL)
             MPIDI_COMPOSITE_FAIL(mpi_errno);
         MPIDI_COMPOSITE_AV(&MPIDIU_get_av(0, rank)).peer = peer;
     }
     /* What follows from the number of ranks and cores is found out now, while nobody else is connected. */
-    pm_crowded();
+    pm_crowded(MPIDI_COMPOSITE_global.core);
     if (MPIDI_COMPOSITE_routes_at_init() && MPIR_Process.rank == 0) {
         mpi_errno = MPIDI_COMPOSITE_print_plan(cards, sizes);
         MPIR_ERR_CHECK(mpi_errno);
@@ -334,7 +336,7 @@ int MPIDI_COMPOSITE_init_world(void)
 int MPIDI_COMPOSITE_post_init(void)
 {
     if (MPIR_ThreadInfo.thread_provided == MPI_THREAD_MULTIPLE)
-        pm_allow_threads();
+        pm_allow_threads(MPIDI_COMPOSITE_global.core);
     MPIDI_COMPOSITE_register_pvars();
     return MPI_SUCCESS;
 }
@@ -364,7 +366,7 @@ static int barrier_with_progress(void)
     int created, naps = 0;
 
     /* Others may also wait for what a multicast owes them. */
-    if (!pm_must_linger() && !pm_mcast_owes())
+    if (!pm_must_linger(MPIDI_COMPOSITE_global.core) && !pm_mcast_owes())
         return MPIR_pmi_barrier();
     MPL_atomic_store_int(&linger.done, 0);
     linger.mpi_errno = MPI_SUCCESS;
@@ -373,17 +375,17 @@ static int barrier_with_progress(void)
         return MPIR_pmi_barrier();
     while (!MPL_atomic_acquire_load_int(&linger.done)) {
         pm_coll_poll();
-        if (pm_progress() < 0) {
+        if (pm_progress(MPIDI_COMPOSITE_global.core) < 0) {
             /* Whoever has heard first that all are here has left. */
             usleep(FAREWELL_STEP);
             if (++naps > FAREWELL_STEPS) {
                 pthread_detach(thread);
                 return MPIDI_COMPOSITE_lost();
             }
-        } else if (pm_wait_step()) {
-            if (pm_wait_arm())
-                pm_wait_sleep(1);
-            pm_wait_disarm();
+        } else if (pm_wait_step(MPIDI_COMPOSITE_global.core)) {
+            if (pm_wait_arm(MPIDI_COMPOSITE_global.core))
+                pm_wait_sleep(MPIDI_COMPOSITE_global.core, 1);
+            pm_wait_disarm(MPIDI_COMPOSITE_global.core);
         }
     }
     pthread_join(thread, NULL);
@@ -398,11 +400,11 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = MPIDI_COMPOSITE_send_routes();
     MPIR_ERR_CHECK(mpi_errno);
-    while (pm_sends_queued()) {
+    while (pm_sends_queued(MPIDI_COMPOSITE_global.core)) {
         pm_coll_poll();
-        if (pm_progress() < 0)
+        if (pm_progress(MPIDI_COMPOSITE_global.core) < 0)
             MPIDI_COMPOSITE_FAIL(mpi_errno);
-        if (pm_sends_queued())
+        if (pm_sends_queued(MPIDI_COMPOSITE_global.core))
             MPIDI_COMPOSITE_WAIT_MESSAGE();
     }
     /* Until everybody is here, somebody may still want to send to us. */
@@ -415,7 +417,8 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     pm_barrier_close();
     pm_windows_close();
     pm_exchange_close();
-    pm_close();
+    pm_close(MPIDI_COMPOSITE_global.core);
+    MPIDI_COMPOSITE_global.core = NULL;
 
   fn_fail:
     return mpi_errno;

@@ -6,6 +6,15 @@
 #include "composite_mended.h"
 #include "composite_wait.h"
 
+/* Our core, and our own handlers: the same numbers in every process. */
+typedef struct {
+    pm_core *core;              /* of the process, from MPI_Init to MPI_Finalize; NULL when no device could be opened */
+    int handler_pulled;         /* the receiver has read a message from our memory */
+    int handler_dynamic;        /* greetings between processes that meet at run time */
+    int handler_report;         /* what a rank has to say at the end */
+} MPIDI_COMPOSITE_global_t;
+extern MPIDI_COMPOSITE_global_t MPIDI_COMPOSITE_global;
+
 /* A send that is waiting in the core: where its payload is. */
 typedef struct {
     const void *buffer;

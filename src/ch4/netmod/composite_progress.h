@@ -9,7 +9,7 @@
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_progress(int vci, int blocking)
 {
-    if (unlikely(pm_progress() < 0))
+    if (unlikely(pm_progress(MPIDI_COMPOSITE_global.core) < 0))
         return MPIDI_COMPOSITE_lost();
     if (unlikely(pm_barriers_in_flight || pm_counters_armed || pm_mcast_watches))
         pm_coll_poll();

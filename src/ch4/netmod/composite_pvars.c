@@ -14,7 +14,7 @@ static void read_counter(void *which, void *object, int count, void *value)
     unsigned long long counter = 0;
 
     MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);    /* peers may be given back meanwhile */
-    int devices = pm_get_traffic(traffic);
+    int devices = pm_get_traffic(MPIDI_COMPOSITE_global.core, traffic);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     if ((int) (number / KINDS) < devices) {
         const pm_traffic *of = &traffic[number / KINDS];
@@ -34,7 +34,7 @@ void MPIDI_COMPOSITE_register_pvars(void)
     static char names[PM_DEVICES_MAX * KINDS][64];      /* MPICH keeps the pointers */
     static bool registered = false;
     pm_traffic traffic[PM_DEVICES_MAX];
-    int devices = pm_get_traffic(traffic);
+    int devices = pm_get_traffic(MPIDI_COMPOSITE_global.core, traffic);
 
     if (registered)
         return;

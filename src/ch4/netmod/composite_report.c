@@ -53,7 +53,7 @@ static const char *format_at_end(const char **file)
 int MPIDI_COMPOSITE_print_plan(const void *const *cards, const size_t * sizes)
 {
     int mpi_errno = MPI_SUCCESS;
-    char *text = pm_plan(cards, sizes, MPIR_Process.size, "text");
+    char *text = pm_plan(MPIDI_COMPOSITE_global.core, cards, sizes, MPIR_Process.size, "text");
 
     if (text == NULL)
         MPIDI_COMPOSITE_FAIL(mpi_errno);
@@ -98,7 +98,7 @@ int MPIDI_COMPOSITE_send_routes(void)
     MPIR_ERR_CHKANDJUMP(peers == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
     for (int rank = 0; rank < MPIR_Process.size; rank++)
         peers[rank] = MPIDI_COMPOSITE_AV(&MPIDIU_get_av(0, rank)).peer;
-    bytes = pm_describe(peers, MPIR_Process.size, &size);
+    bytes = pm_describe(MPIDI_COMPOSITE_global.core, peers, MPIR_Process.size, &size);
     MPIR_ERR_CHKANDJUMP(bytes == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
     for (size_t sent = 0; sent < size;) {
         char message[sizeof(piece_header_t) + PIECE_SIZE];
@@ -150,7 +150,7 @@ static int write_routes(void)
         return MPI_SUCCESS;
     while (!all_told()) {
         pm_coll_poll();
-        if (pm_progress() < 0)
+        if (pm_progress(MPIDI_COMPOSITE_global.core) < 0)
             MPIDI_COMPOSITE_FAIL(mpi_errno);
         if (!all_told())
             MPIDI_COMPOSITE_WAIT_MESSAGE();
@@ -205,7 +205,7 @@ static int print_devices(void)
     int devices;
 
     memset(mine, 0, sizeof mine);
-    devices = pm_get_traffic(mine);
+    devices = pm_get_traffic(MPIDI_COMPOSITE_global.core, mine);
     all = MPL_calloc(MPIR_Process.size, sizeof mine, MPL_MEM_OTHER);
     MPIR_ERR_CHKANDJUMP(all == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
     if (MPIR_Process.size == 1) {

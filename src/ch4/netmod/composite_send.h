@@ -47,7 +47,7 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_COMPOSITE_send(const void *buf, MPI_Aint coun
     header.generic.sreq_ptr = NULL;
     header.generic.data_sz = size;
     header.generic.rndv_hdr_sz = 0;
-    switch (pm_departure_of(peer, size, flags & MPIDIG_AM_SEND_FLAGS_SYNC, MPIDI_COMPOSITE_EAGER_LIMIT)) {
+    switch (pm_departure_of(peer, size, flags & MPIDIG_AM_SEND_FLAGS_SYNC)) {
     case PM_DEPARTS_NOW:
         /* Sending has a lock of its own in the core: another thread may be receiving. */
         *taken = pm_send_now(peer, MPIDIG_SEND, &header.generic, sizeof header.generic, data, size);

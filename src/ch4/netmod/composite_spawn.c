@@ -129,7 +129,7 @@ int MPIDI_COMPOSITE_get_local_upids(MPIR_Comm * comm, int **local_upid_size, cha
     MPIR_ERR_CHKANDJUMP(*local_upid_size == NULL || next == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
     for (int rank = 0; rank < comm->local_size; rank++) {
         /* Asked for ourselves, it is for the name of a port, which is short. */
-        (*local_upid_size)[rank] = comm == MPIR_Process.comm_self ? (int) pm_short_card(next)
+        (*local_upid_size)[rank] = comm == MPIR_Process.comm_self ? (int) pm_short_card(MPIDI_COMPOSITE_global.core, next)
             : (int) pm_peer_card(MPIDI_COMPOSITE_peer(comm, rank), next);
         next += (*local_upid_size)[rank];
     }
@@ -167,7 +167,7 @@ int MPIDI_COMPOSITE_upids_to_gpids(int size, int *remote_upid_size, char *remote
     MPIR_ERR_CHKANDJUMP(ranks_added == NULL || peers == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
     for (int rank = 0; rank < size; rank++) {
         MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-        peers[rank] = pm_connect(remote_upids, remote_upid_size[rank]);
+        peers[rank] = pm_connect(MPIDI_COMPOSITE_global.core, remote_upids, remote_upid_size[rank]);
         MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
         if (peers[rank] == NULL)
             MPIDI_COMPOSITE_FAIL(mpi_errno);
@@ -205,7 +205,7 @@ int MPIDI_COMPOSITE_upids_to_gpids(int size, int *remote_upid_size, char *remote
 /* A table of addresses is freed with the last communicator that uses it. That of MPI_COMM_WORLD stays until the end. */
 void MPIDI_COMPOSITE_av_table_freed(int table)
 {
-    if (table == 0)
+    if (table == 0 || MPIDI_COMPOSITE_global.core == NULL)      /* a core that is closed has forgotten its peers */
         return;
     /* A request that is freed may be the last to hold the communicator, and then the lock is held. */
     MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);

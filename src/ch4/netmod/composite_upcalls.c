@@ -195,13 +195,27 @@ static bool is_in_order(const pm_envelope * envelope, size_t total)
     return rendezvous == MPIDIG_RNDV_GENERIC && behind == 0;
 }
 
-static void *arrived(const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
+/* Of a message more is to come than this piece. Apart: those that are whole, which are most, do not pay for it with registers. */
+ATTRIBUTE((noinline))
+static void *arrived_in_part(const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
 {
     MPIR_Request *rreq = NULL;
 
+    MPIDIG_global.target_msg_cbs[envelope->tag] (envelope->header, NULL, total, MPIDIG_AM_ATTR__IS_ASYNC, &rreq);
+    if (rreq == NULL)
+        return NULL;
+    MPIDIG_recv_setup(rreq);
+    MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = gather_buffer(rreq, total);
+    MPIDI_COMPOSITE_AM_REQUEST(rreq).count = 0;
+    more(rreq, piece, piece_size);
+    return rreq;
+}
+
+static void *arrived(pm_core * core, const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
+{
     if (likely(envelope->tag == MPIDIG_SEND)) {
         if (unlikely(!is_in_order(envelope, total))) {
-            pm_count_dropped(envelope->source);
+            pm_count_dropped(core, envelope->source);
             return NULL;
         }
     } else if (envelope->tag == MPIDIG_SEND_CTS) {
@@ -211,14 +225,7 @@ static void *arrived(const pm_envelope * envelope, void *piece, size_t piece_siz
         MPIDIG_global.target_msg_cbs[envelope->tag] (envelope->header, piece, total, 0, NULL);
         return NULL;
     }
-    MPIDIG_global.target_msg_cbs[envelope->tag] (envelope->header, NULL, total, MPIDIG_AM_ATTR__IS_ASYNC, &rreq);
-    if (rreq == NULL)
-        return NULL;
-    MPIDIG_recv_setup(rreq);
-    MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = gather_buffer(rreq, total);
-    MPIDI_COMPOSITE_AM_REQUEST(rreq).count = 0;
-    more(rreq, piece, piece_size);
-    return rreq;
+    return arrived_in_part(envelope, piece, piece_size, total);
 }
 
 /* Of a message of which some has arrived. */
@@ -296,7 +303,7 @@ static int offer(MPIR_Request * sreq, const MPIDI_COMPOSITE_pull_header_t * head
     return status == PM_FAILED ? MPIDI_COMPOSITE_lost() : MPI_SUCCESS;
 }
 
-static int offered(const pm_envelope * envelope, void *offer, size_t total)
+static int offered(pm_core * core, const pm_envelope * envelope, void *offer, size_t total)
 {
     MPIDI_COMPOSITE_pull_header_t *header = envelope->header;
 
@@ -453,7 +460,7 @@ static void register_tag(int tag, const char *name, size_t smallest_header, bool
         .sent = sent,
     };
 
-    pm_handle(tag, &handler); /* without a device there is nobody to register with, and MPI_Init fails */
+    pm_handle(MPIDI_COMPOSITE_global.core, tag, &handler); /* without a device there is nobody to register with, and MPI_Init fails */
 }
 
 int MPIDI_COMPOSITE_register(const char *name, MPIDIG_am_target_msg_cb msg_cb, size_t smallest_header, bool for_strangers)
@@ -467,10 +474,10 @@ int MPIDI_COMPOSITE_register(const char *name, MPIDIG_am_target_msg_cb msg_cb, s
 
 static MPIDI_COMPOSITE_arrived_t own_arrived[MPIDI_AM_HANDLERS_MAX];    /* by tag */
 
-static void *all_header_arrived(const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
+static void *all_header_arrived(pm_core * core, const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
 {
     if (total != 0 || !own_arrived[envelope->tag] (envelope))
-        pm_count_dropped(envelope->source);
+        pm_count_dropped(core, envelope->source);
     return NULL;
 }
 
@@ -486,7 +493,7 @@ int MPIDI_COMPOSITE_handle(const char *name, MPIDI_COMPOSITE_arrived_t arrived, 
 
     MPIR_Assert(tag >= 0);
     own_arrived[tag] = arrived;
-    pm_handle(tag, &handler);
+    pm_handle(MPIDI_COMPOSITE_global.core, tag, &handler);
     return tag;
 }
 

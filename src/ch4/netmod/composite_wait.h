@@ -6,21 +6,21 @@
  * and the sleep another thread may have completed what we wait for: look again once the doorbell is armed. */
 #define MPIDI_COMPOSITE_WAIT(state)                                                                            \
     do {                                                                                                       \
-        if (pm_wait_step()) {                                                                                  \
-            if (pm_wait_arm() &&                                                                               \
+        if (pm_wait_step(MPIDI_COMPOSITE_global.core)) {                                                       \
+            if (pm_wait_arm(MPIDI_COMPOSITE_global.core) &&                                                    \
                 (state)->progress_counts[0] == MPL_atomic_acquire_load_int(&MPIDI_VCI(0).progress_count))      \
-                pm_wait_sleep(MPIR_ThreadInfo.isThreaded);                                                     \
-            pm_wait_disarm();                                                                                  \
+                pm_wait_sleep(MPIDI_COMPOSITE_global.core, MPIR_ThreadInfo.isThreaded);                        \
+            pm_wait_disarm(MPIDI_COMPOSITE_global.core);                                                       \
         }                                                                                                      \
     } while (0)
 
 /* In loops that look for a message or for a remote completion without a request. */
 #define MPIDI_COMPOSITE_WAIT_MESSAGE()                                                                         \
     do {                                                                                                       \
-        if (pm_wait_step()) {                                                                                  \
-            if (pm_wait_arm())                                                                                 \
-                pm_wait_sleep(MPIR_ThreadInfo.isThreaded);                                                     \
-            pm_wait_disarm();                                                                                  \
+        if (pm_wait_step(MPIDI_COMPOSITE_global.core)) {                                                       \
+            if (pm_wait_arm(MPIDI_COMPOSITE_global.core))                                                      \
+                pm_wait_sleep(MPIDI_COMPOSITE_global.core, MPIR_ThreadInfo.isThreaded);                        \
+            pm_wait_disarm(MPIDI_COMPOSITE_global.core);                                                       \
         }                                                                                                      \
     } while (0)
 

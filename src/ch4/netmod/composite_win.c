@@ -11,7 +11,7 @@ int MPIDI_COMPOSITE_windows_init(void)
 {
     MPL_COMPILE_TIME_ASSERT(PM_NOTIFICATIONS == MPIX_MAX_NOTIFICATIONS);
     MPL_COMPILE_TIME_ASSERT(PM_COUNTERS == MPIX_MAX_COUNTERS);
-    return pm_windows_open(MPIR_CVAR_CH4_COMPOSITE_NOTIFY);
+    return pm_windows_open(MPIDI_COMPOSITE_global.core, MPIR_CVAR_CH4_COMPOSITE_NOTIFY);
 }
 
 static pm_peer *peer_of(void *context, int rank)

@@ -19,6 +19,8 @@ using pm::coll::BarrierMessage;
 
 class CoreTransport : public pm::coll::BarrierTransport {
   public:
+    explicit CoreTransport(pm_core *core) : core_(core), boards_(core) {}
+
     bool send(pm_peer *peer, const BarrierMessage &message) override
     {
         return pm_send(peer, pm::coll::barrier_tag, &message, sizeof message, nullptr, 0, nullptr) != PM_FAILED;
@@ -26,14 +28,15 @@ class CoreTransport : public pm::coll::BarrierTransport {
     bool on_host(const pm_peer *peer) override { return pm_on_host(peer) != 0; }
     bool has_ended(const pm_peer *peer) override { return pm_has_ended(peer) != 0; }
     void ring(pm_peer *peer) override { pm_ring(peer); }
-    void failed(const std::string &text) override { pm_give_up(text.empty() ? pm_error_text() : text.c_str()); }
+    void failed(const std::string &text) override { pm_give_up(core_, text.empty() ? pm_error_text() : text.c_str()); }
 
     BarrierBoard *make_board() override { return boards_.make(); }
     void free_board(BarrierBoard *board) override { boards_.free(board); }
     BarrierBoard *view(pm_peer *peer, std::uint64_t address) override { return boards_.view(peer, address); }
-    void dropped(const pm_peer *peer) override { pm_count_dropped(peer); }
+    void dropped(const pm_peer *peer) override { pm_count_dropped(core_, peer); }
 
   private:
+    pm_core *core_;
     pm::coll::Boards<BarrierBoard> boards_;
 };
 
@@ -44,7 +47,7 @@ const pm_handler handler{
     .name = "barrier",
     .smallest_header = sizeof(BarrierMessage),
     .for_strangers = 0,
-    .arrived = [](const pm_envelope *envelope, void *, std::size_t, std::size_t) -> void * {
+    .arrived = [](pm_core *, const pm_envelope *envelope, void *, std::size_t, std::size_t) -> void * {
         BarrierMessage message;
         std::memcpy(&message, envelope->header, sizeof message);
         engine->on_message(envelope->source, message);
@@ -61,11 +64,11 @@ const pm_handler handler{
 
 extern "C" {
 
-void pm_barrier_open(void (*ended)(void *cookie))
+void pm_barrier_open(pm_core *core, void (*ended)(void *cookie))
 {
-    transport = new CoreTransport;
+    transport = new CoreTransport(core);
     engine = new pm::coll::BarrierEngine(*transport, ended);
-    pm_handle(pm::coll::barrier_tag, &handler);
+    pm_handle(core, pm::coll::barrier_tag, &handler);
 }
 
 void pm_barrier_close(void)

@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 /* After pm_open(). */
-void pm_barrier_open(void (*ended)(void *cookie));
+void pm_barrier_open(pm_core *core, void (*ended)(void *cookie));
 void pm_barrier_close(void);
 
 void pm_barrier_group_open(const pm_group_setup *setup);

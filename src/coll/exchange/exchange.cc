@@ -13,19 +13,19 @@ pm::coll::ExchangeEngine *engine;
 
 extern "C" {
 
-int pm_exchange_open(void)
+int pm_exchange_open(pm_core *core)
 {
     engine = new pm::coll::ExchangeEngine;
     pm_handler handler{};
     handler.name = "exchange";
     handler.smallest_header = pm::coll::ExchangeMessage::smallest;
     handler.for_strangers = 1;  // somebody has connected to all others before we have
-    handler.arrived = [](const pm_envelope *envelope, void *, std::size_t, std::size_t) -> void * {
+    handler.arrived = [](pm_core *at, const pm_envelope *envelope, void *, std::size_t, std::size_t) -> void * {
         if (!engine->arrived(envelope->header, envelope->header_size))
-            pm_count_dropped(envelope->source);
+            pm_count_dropped(at, envelope->source);
         return nullptr;
     };
-    return pm_handle(pm::coll::exchange_tag, &handler);
+    return pm_handle(core, pm::coll::exchange_tag, &handler);
 }
 
 void pm_exchange_close(void)

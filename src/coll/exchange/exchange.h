@@ -13,7 +13,7 @@ extern "C" {
 
 typedef struct pm_exchange pm_exchange;
 
-int pm_exchange_open(void);     /* after pm_open(): PM_OK or PM_FAILED */
+int pm_exchange_open(pm_core *core);    /* PM_OK or PM_FAILED */
 void pm_exchange_close(void);
 
 /* One at a time in a group. NULL: a message could not be sent. */

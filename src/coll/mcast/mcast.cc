@@ -24,7 +24,9 @@ namespace {
 
 class CoreTransport : public pm::coll::Transport {
   public:
-    std::size_t largest_header() override { return pm_largest_header(); }
+    explicit CoreTransport(pm_core *core) : core_(core), outboxes_(core) {}
+
+    std::size_t largest_header() override { return pm_largest_header(core_); }
     int send(pm_peer *peer, const void *header, std::size_t header_size, const void *data, std::size_t size, void *cookie) override
     {
         return pm_send(peer, pm::coll::mcast_tag, header, header_size, data, size, cookie);
@@ -35,17 +37,18 @@ class CoreTransport : public pm::coll::Transport {
     }
     bool on_host(const pm_peer *peer) override { return pm_on_host(peer) != 0; }
     bool has_ended(const pm_peer *peer) override { return pm_has_ended(peer) != 0; }
-    void *allocate_shared(std::size_t size) override { return pm_shared_alloc(size); }
-    void free_shared(void *block) override { pm_shared_free(block); }
+    void *allocate_shared(std::size_t size) override { return pm_shared_alloc(core_, size); }
+    void free_shared(void *block) override { pm_shared_free(core_, block); }
     pm::coll::Outbox *make_outbox() override { return outboxes_.make(); }
     void free_outbox(pm::coll::Outbox *outbox) override { outboxes_.free(outbox); }
     void nudge(pm_peer *peer) override { pm_nudge(peer); }
     void watches(bool any) override { pm_mcast_watches = any; }
     void *view(pm_peer *peer, std::uint64_t address, std::size_t size) override { return pm_shared_view(peer, address, size); }
-    void dropped(const pm_peer *peer) override { pm_count_dropped(peer); }
-    void failed(const std::string &text) override { pm_give_up(text.empty() ? pm_error_text() : text.c_str()); }
+    void dropped(const pm_peer *peer) override { pm_count_dropped(core_, peer); }
+    void failed(const std::string &text) override { pm_give_up(core_, text.empty() ? pm_error_text() : text.c_str()); }
 
   private:
+    pm_core *core_;
     pm::coll::Boards<pm::coll::Outbox> outboxes_;
 };
 
@@ -56,7 +59,7 @@ pm::coll::Engine *engine;
 
 extern "C" {
 
-int pm_mcast_open(const pm_mcast_setup *setup)
+int pm_mcast_open(pm_core *core, const pm_mcast_setup *setup)
 {
     pm::coll::Settings settings;
     if (std::string_view(setup->algorithm) != "auto") {
@@ -76,9 +79,9 @@ int pm_mcast_open(const pm_mcast_setup *setup)
     std::uint64_t origin = 0;
     if (getrandom(&origin, sizeof origin, 0) != sizeof origin)
         return pm::failed(pm::system_error("getrandom", errno));
-    transport = new CoreTransport;
+    transport = new CoreTransport(core);
     engine = new pm::coll::Engine(settings, *transport, origin);
-    return pm::coll::handle<engine>(pm::coll::mcast_tag, "mcast", sizeof(pm::coll::WireHeader));
+    return pm::coll::handle<engine>(core, pm::coll::mcast_tag, "mcast", sizeof(pm::coll::WireHeader));
 }
 
 void pm_mcast_close(void)

@@ -29,8 +29,8 @@ typedef struct pm_mcast_setup {
     void (*received)(void *cookie, int source, int tag, size_t size);
 } pm_mcast_setup;
 
-/* After pm_open(). PM_FAILED: a setting has no meaning. */
-int pm_mcast_open(const pm_mcast_setup *setup);
+/* PM_FAILED: a setting has no meaning. */
+int pm_mcast_open(pm_core *core, const pm_mcast_setup *setup);
 void pm_mcast_close(void);
 
 typedef struct pm_group pm_group;

@@ -59,7 +59,7 @@ bool wants_put(Way way, std::size_t size, const pm_after &after, bool whole, boo
     return way == Way::put || (way == Way::best && by_itself && size > PM_LONG_WRITE);
 }
 
-std::size_t register_part(pm_window *window, std::byte *card)
+std::size_t register_part(pm_core *core, pm_window *window, std::byte *card)
 {
     const pm_window_setup &setup = window->setup;
     for (int rank = 0; setup.registers && !window->one_sided && rank < setup.size; ++rank)
@@ -67,9 +67,9 @@ std::size_t register_part(pm_window *window, std::byte *card)
     if (!window->one_sided)
         return 0;
     WindowBoard::Counts *counts = &window->board->by_devices;
-    window->part.reset(pm_register(setup.base, setup.bytes));
+    window->part.reset(pm_register(core, setup.base, setup.bytes));
     // What two devices add to one place is not atomic: where there are several, messages do it.
-    window->counts.reset(pm_one_sided_networks() == 1 ? pm_register(counts, sizeof *counts) : nullptr);
+    window->counts.reset(pm_one_sided_networks(core) == 1 ? pm_register(core, counts, sizeof *counts) : nullptr);
     const Key keys[] = {key_of(setup.base, window->part.get()), key_of(counts, window->counts.get())};
     std::memcpy(card, keys, sizeof keys);
     return sizeof keys;
@@ -110,9 +110,9 @@ int get_part(pm_window *window, int rank, std::uint64_t offset, void *data, std:
     return started;
 }
 
-bool parts_done(pm_window *window)
+bool parts_done(pm_core *core, pm_window *window)
 {
-    if (window->devices_used && pm_one_sided_done())
+    if (window->devices_used && pm_one_sided_done(core))
         window->devices_used = false;
     return !window->devices_used;
 }

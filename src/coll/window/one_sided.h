@@ -18,7 +18,7 @@ enum class Way { best, message, put };
 bool wants_put(Way way, std::size_t size, const pm_after &after, bool whole, bool by_itself);
 
 // Registers our part and our counts; what the others need for it follows in the card. Answers how much of it is used, the same at all ranks.
-std::size_t register_part(pm_window *window, std::byte *card);
+std::size_t register_part(pm_core *core, pm_window *window, std::byte *card);
 // What a rank has told us in its card.
 void meet_part(pm_window *window, int rank, const std::byte *card);
 
@@ -28,6 +28,6 @@ int put_part(pm_window *window, int rank, std::uint64_t offset, const void *data
 int get_part(pm_window *window, int rank, std::uint64_t offset, void *data, std::size_t size);
 
 // Whether all of it has happened.
-bool parts_done(pm_window *window);
+bool parts_done(pm_core *core, pm_window *window);
 
 }  // namespace pm::coll

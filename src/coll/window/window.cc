@@ -23,18 +23,22 @@ using pm::coll::WindowMessage;
 
 class CoreTransport : public pm::coll::WindowTransport {
   public:
+    explicit CoreTransport(pm_core *core_of_all) : core(core_of_all), boards_(core) {}
+
     int send(pm_peer *peer, const WindowMessage &message, const void *data, std::size_t size, void *cookie) override
     {
         return pm_send(peer, pm::coll::window_tag, &message, sizeof message, data, size, cookie);
     }
     void ring(pm_peer *peer) override { pm_ring(peer); }
     void nudge(pm_peer *peer) override { pm_nudge(peer); }
-    void failed(const std::string &text) override { pm_give_up(text.empty() ? pm_error_text() : text.c_str()); }
+    void failed(const std::string &text) override { pm_give_up(core, text.empty() ? pm_error_text() : text.c_str()); }
 
     WindowBoard *make_board() override { return boards_.make(); }
     void free_board(WindowBoard *board) override { boards_.free(board); }
     WindowBoard *view(pm_peer *peer, std::uint64_t address) override { return boards_.view(peer, address); }
-    void dropped(const pm_peer *peer) override { pm_count_dropped(peer); }
+    void dropped(const pm_peer *peer) override { pm_count_dropped(core, peer); }
+
+    pm_core *const core;
 
   private:
     pm::coll::Boards<WindowBoard> boards_;
@@ -58,14 +62,14 @@ bool found(bool something)
 
 extern "C" {
 
-int pm_windows_open(const char *text)
+int pm_windows_open(pm_core *core, const char *text)
 {
-    transport = new CoreTransport;
+    transport = new CoreTransport(core);
     engine = new pm::coll::WindowEngine(*transport);
     for (Way each : {Way::best, Way::message, Way::put})
         if (std::string_view(text) == names[static_cast<int>(each)]) {
             way = each;
-            return pm::coll::handle<engine>(pm::coll::window_tag, "window", sizeof(WindowMessage));
+            return pm::coll::handle<engine>(core, pm::coll::window_tag, "window", sizeof(WindowMessage));
         }
     return pm::failed({pm::Status::invalid, std::string("unknown value \"") + text +
                                                 "\" of MPIR_CVAR_CH4_COMPOSITE_NOTIFY; known are auto, message, put"});
@@ -82,7 +86,7 @@ void pm_windows_close(void)
 pm_window *pm_window_open(const pm_window_setup *setup, void *card, size_t *card_size)
 {
     pm_window *window = engine->open(*setup, card);
-    *card_size = PM_WINDOW_CARD + pm::coll::register_part(window, static_cast<std::byte *>(card) + PM_WINDOW_CARD);
+    *card_size = PM_WINDOW_CARD + pm::coll::register_part(transport->core, window, static_cast<std::byte *>(card) + PM_WINDOW_CARD);
     return window;
 }
 
@@ -115,7 +119,7 @@ int pm_window_get_alone(pm_window *window, int target, uint64_t offset, void *da
 
 int pm_window_alone_done(pm_window *window)
 {
-    return pm::coll::parts_done(window);
+    return pm::coll::parts_done(transport->core, window);
 }
 
 uint64_t pm_window_offset(const pm_window *window, int target, int64_t displacement)
@@ -199,7 +203,7 @@ int pm_window_take_count(pm_window *window, int counter, int arrivals)
 
 int pm_window_looks(const pm_window *window)
 {
-    return !pm_crowded() && window->near ? PM_LOOKS_BETWEEN_PROGRESS : 1;
+    return !pm_crowded(transport->core) && window->near ? PM_LOOKS_BETWEEN_PROGRESS : 1;
 }
 
 int pm_window_arm(pm_window *window, int counter, int arrivals, volatile int *flag)

@@ -17,8 +17,8 @@ extern "C" {
 #define PM_NOTIFICATIONS 1024
 #define PM_COUNTERS 256
 
-/* After pm_open(). `way` is auto, message or put: how writes that notify go where a device could do it. PM_FAILED: it has no meaning. */
-int pm_windows_open(const char *way);
+/* `way` is auto, message or put: how writes that notify go where a device could do it. PM_FAILED: it has no meaning. */
+int pm_windows_open(pm_core *core, const char *way);
 void pm_windows_close(void);
 
 typedef struct pm_window pm_window;

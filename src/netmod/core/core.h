@@ -1,4 +1,4 @@
-/* The core as MPICH's C code sees it: one composite device in a process.
+/* The core as MPICH's C code sees it: a composite device, which pm_open() makes. A process may have several, which share nothing.
  *
  * setup.h beside it has what is needed at the start and the end.
  * Sending and receiving have locks of their own: pm_send_now() needs no lock, and others may receive meanwhile. pm_wait_*() need
@@ -17,14 +17,15 @@ extern "C" {
 
 enum pm_status { PM_OK = 0, PM_QUEUED = 1, PM_FAILED = 2 };
 
-typedef struct pm_peer pm_peer;
+typedef struct pm_core pm_core;
+typedef struct pm_peer pm_peer;         /* of one core */
 
 /* Produces bytes [offset, offset + size) of a payload. */
 typedef void (*pm_pack)(void *context, size_t offset, void *destination, size_t size);
 
 const char *pm_error_text(void);
 
-size_t pm_largest_header(void);
+size_t pm_largest_header(const pm_core *core);
 
 /* PM_OK: header and payload may be reused. PM_QUEUED: the header is copied; the payload (or the pack context) must stay until
  * sent(cookie), which is not called for a NULL cookie. */
@@ -36,9 +37,8 @@ int pm_send_packed(pm_peer *peer, int tag, const void *header, size_t header_siz
 #define PM_SEND_NOW_LIMIT 16384
 int pm_send_now(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size);
 
-/* How a contiguous message leaves. Inline: it is asked for each. `eager`: up to so many bytes a message is sent without asking the receiver
- * for a place; pm_eager_limit() of the largest that the receiver keeps when nobody expects it. `asks`: the sender wants to know when
- * it is received. */
+/* How a contiguous message leaves. Inline: it is asked for each. Up to PM_SEND_NOW_LIMIT bytes it is sent without asking the receiver for a
+ * place. `asks`: the sender wants to know when it is received. */
 typedef enum pm_departure {
     PM_DEPARTS_NOW,             /* pm_send_now(); if that does nothing, as the next */
     PM_DEPARTS_LATER,           /* pm_send(), perhaps after the receiver has named a place */
@@ -47,21 +47,16 @@ typedef enum pm_departure {
 
 int pm_prefers_pull(const pm_peer *peer);       /* of a large message */
 
-static inline size_t pm_eager_limit(size_t kept)
-{
-    return kept < PM_SEND_NOW_LIMIT ? kept : PM_SEND_NOW_LIMIT;
-}
-
-static inline pm_departure pm_departure_of(const pm_peer *peer, size_t size, int asks, size_t eager)
+static inline pm_departure pm_departure_of(const pm_peer *peer, size_t size, int asks)
 {
     if (__builtin_expect(size <= PM_SEND_NOW_LIMIT && !asks, 1))
         return PM_DEPARTS_NOW;
-    return size > eager && pm_prefers_pull(peer) ? PM_DEPARTS_BY_PULL : PM_DEPARTS_LATER;
+    return size > PM_SEND_NOW_LIMIT && pm_prefers_pull(peer) ? PM_DEPARTS_BY_PULL : PM_DEPARTS_LATER;
 }
 
 /* Delivers what has arrived and sends what is queued. The number of things done, or -1 on failure. */
-int pm_progress(void);
-int pm_sends_queued(void);
+int pm_progress(pm_core *core);
+int pm_sends_queued(pm_core *core);
 
 /* The receiver reads the sender's memory. */
 int pm_pull(const pm_peer *peer, uint64_t address, const struct iovec *pieces, size_t count);
@@ -70,13 +65,13 @@ int pm_pull(const pm_peer *peer, uint64_t address, const struct iovec *pieces, s
  * it is time to sleep. Then: pm_wait_arm(); when it answers 1 and the caller still has nothing to do, pm_wait_sleep(); always
  * pm_wait_disarm(). With `nap` the sleep is short: for when something no sender rings for may end the wait, such as another
  * thread of this process. No lock needed. */
-int pm_wait_step(void);
-int pm_wait_arm(void);
-void pm_wait_sleep(int nap);
-void pm_wait_disarm(void);
+int pm_wait_step(pm_core *core);
+int pm_wait_arm(pm_core *core);
+void pm_wait_sleep(pm_core *core, int nap);
+void pm_wait_disarm(pm_core *core);
 
 /* True when there are more ranks on this host than cores for them. */
-int pm_crowded(void);
+int pm_crowded(pm_core *core);
 
 #ifdef __cplusplus
 }

@@ -4,10 +4,9 @@
 
 #include "netmod/core/state.h"
 
-using pm::core;
 using pm::failed;
 
-extern "C" int pm_handle(int tag, const pm_handler *handler)
+extern "C" int pm_handle(pm_core *core, int tag, const pm_handler *handler)
 {
     std::string what = std::string("the messages of \"") + handler->name + "\" cannot have tag " + std::to_string(tag);
     if (core == nullptr)
@@ -21,7 +20,7 @@ extern "C" int pm_handle(int tag, const pm_handler *handler)
     return PM_OK;
 }
 
-extern "C" void pm_count_dropped(const pm_peer *source)
+extern "C" void pm_count_dropped(pm_core *core, const pm_peer *source)
 {
     // A stranger's came by whatever listens to strangers first.
     const pm::Channel *channel = source != nullptr ? source->used->channel : core->links.channels.front().get();

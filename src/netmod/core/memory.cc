@@ -9,8 +9,6 @@
 
 #include "netmod/core/state.h"
 
-using pm::core;
-
 struct pm_memory {
     struct Part {
         std::uint64_t network;
@@ -60,14 +58,14 @@ static bool is_one_sided(const pm::NetworkLink &link)
     return link.channel->remote_access != nullptr;
 }
 
-int pm_one_sided_networks(void)
+int pm_one_sided_networks(const pm_core *core)
 {
     return static_cast<int>(std::ranges::count_if(core->links.networks, is_one_sided));
 }
 
-pm_memory *pm_register(void *base, size_t size)
+pm_memory *pm_register(pm_core *core, void *base, size_t size)
 {
-    if (pm_one_sided_networks() == 0 || size == 0)
+    if (pm_one_sided_networks(core) == 0 || size == 0)
         return nullptr;
     auto memory = std::make_unique<pm_memory>();
     for (const pm::NetworkLink &link : core->links.networks) {
@@ -156,7 +154,7 @@ int pm_add_behind(pm_remote *remote, uint64_t address, uint32_t value)
     return answer(remote, remote->memory->add_behind(address, value), sizeof value);
 }
 
-int pm_one_sided_done(void)
+int pm_one_sided_done(pm_core *core)
 {
     return std::ranges::all_of(core->links.channels, [](const auto &channel) {
         return channel->remote_access == nullptr || channel->remote_access->finished();

@@ -15,11 +15,11 @@ typedef struct pm_remote pm_remote;     /* of a peer */
 /* Whether that process has a device for it: everybody comes to the same answer about everybody. */
 int pm_may_be_one_sided(const pm_peer *peer);
 
-int pm_one_sided_networks(void);                /* how many there are at this process */
+int pm_one_sided_networks(const pm_core *core);  /* how many there are at this process */
 
 /* NULL when no device of this process can. What others need for it is copied into PM_MEMORY_KEY_MAX bytes. */
 #define PM_MEMORY_KEY_MAX 232
-pm_memory *pm_register(void *base, size_t size);
+pm_memory *pm_register(pm_core *core, void *base, size_t size);
 size_t pm_memory_key(const pm_memory *memory, void *key);
 void pm_unregister(pm_memory *memory);
 
@@ -38,7 +38,7 @@ int pm_writes_by_itself(const pm_remote *remote);        /* without the peer's p
 int pm_add_behind(pm_remote *remote, uint64_t address, uint32_t value);
 
 /* 1 once everything so far has reached its target; call pm_progress() until then. */
-int pm_one_sided_done(void);
+int pm_one_sided_done(pm_core *core);
 
 #ifdef __cplusplus
 }

@@ -12,15 +12,11 @@
 #include "netmod/core/setup.h"
 #include "netmod/core/state.h"
 
-using pm::Core;
-using pm::core;
 using pm::failed;
-
-pm::Core *pm::core;
 
 static thread_local std::string error_text;
 
-void pm::tell_missing()
+void pm::tell_missing(pm_core *core)
 {
     if (core->card.process != 0 || std::exchange(core->missing_told, true))
         return;
@@ -58,28 +54,34 @@ void pm_check_environment(void)
         unsetenv(name.c_str());
 }
 
-int pm_open(const pm_setup *setup)
+static pm_core *not_opened(const pm::Error &error)
+{
+    failed(error);
+    return nullptr;
+}
+
+pm_core *pm_open(const pm_setup *setup)
 {
     if (!environment_error.empty())
-        return failed({pm::Status::invalid, environment_error});
-    auto opening = std::make_unique<Core>();
+        return not_opened({pm::Status::invalid, environment_error});
+    auto opening = std::make_unique<pm_core>();
     auto mode = pm::parse_wait_mode(setup->wait);
     if (!mode.ok())
-        return failed(mode.error());
+        return not_opened(mode.error());
     auto background_mode = pm::parse_wait_mode(setup->background_wait, "MPIR_CVAR_CH4_COMPOSITE_PROGRESS_WAIT");
     if (!background_mode.ok())
-        return failed(background_mode.error());
+        return not_opened(background_mode.error());
     auto rendezvous = pm::parse_rendezvous(setup->rendezvous);
     if (!rendezvous.ok())
-        return failed(rendezvous.error());
+        return not_opened(rendezvous.error());
     for (const pm::Error &error : {pm::check_priority(setup->priority), pm::check_routes(setup->routes)})
         if (error)
-            return failed(error);
+            return not_opened(error);
     pm::Sink sinks[pm::channels_max];
-    pm::make_sinks(sinks);
+    pm::make_sinks(opening.get(), sinks);
     auto links = pm::open_links(*setup, sinks);
     if (!links.ok())
-        return failed(links.error());
+        return not_opened(links.error());
 
     opening->links = std::move(links.value());
     opening->watches = std::ranges::any_of(opening->links.channels, [](const auto &each) { return each->watching != nullptr; });
@@ -96,19 +98,18 @@ int pm_open(const pm_setup *setup)
     opening->idle = setup->idle;
     opening->owes = setup->owes;
     opening->has_news = setup->has_news;
-    core = opening.release();
     // Where the user chose, a choice that did not come true is worth a line.
     if (std::string_view(setup->devices) != "auto" || std::string_view(setup->networks) != "auto")
-        pm::tell_missing();
-    return PM_OK;
+        pm::tell_missing(opening.get());
+    return opening.release();
 }
 
-void pm_allow_threads(void)
+void pm_allow_threads(pm_core *core)
 {
     core->threads = true;
 }
 
-void pm_close(void)
+void pm_close(pm_core *core)
 {
     for (const auto &channel : core->links.channels)
         channel->leave();
@@ -117,10 +118,9 @@ void pm_close(void)
     for (auto &peer : core->measured)
         pm::disconnect(peer.get());
     delete core;
-    core = nullptr;
 }
 
-int pm_must_linger(void)
+int pm_must_linger(const pm_core *core)
 {
     return core->must_linger;
 }

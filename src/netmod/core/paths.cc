@@ -12,6 +12,7 @@ namespace {
 // What is known of this process and one other.
 Topology topology_with(const pm_peer *peer)
 {
+    const pm_core *core = peer->core;
     Topology pair;
     const Card *cards[] = {&core->card, &peer->card()};
     for (std::uint32_t host = 0; host < 2; ++host) {
@@ -38,15 +39,16 @@ void add_gap(Topology *pair, std::uint64_t id)
 // Two hosts have not the same address on one network: it is one that both have for themselves, such as docker0.
 void add_private_networks(Topology *pair, const pm_peer *peer)
 {
-    if (peer->card().network_space == core->card.network_space)
+    const Card &own = peer->core->card;
+    if (peer->card().network_space == own.network_space)
         return;
-    for (const NetworkCard &mine : core->card.networks)
+    for (const NetworkCard &mine : own.networks)
         for (const NetworkCard &other : peer->card().networks)
             if (mine.network.id == other.network.id && mine.address && mine.address == other.address)
                 add_gap(pair, mine.network.id);
 }
 
-const NetworkLink *link_of(std::uint64_t network)
+const NetworkLink *link_of(const pm_core *core, std::uint64_t network)
 {
     auto link = std::ranges::find_if(core->links.networks, [&](const auto &each) { return each.local.network.id == network; });
     return link != core->links.networks.end() ? &*link : nullptr;
@@ -75,7 +77,7 @@ void plan_paths(pm_peer *peer)
         const Network &network = pair.networks[route.network];
         std::size_t before = peer->paths.size();
         take_known([&](const Path &path) { return path.network_id == network.id; });
-        const NetworkLink *link = link_of(network.id);
+        const NetworkLink *link = link_of(peer->core, network.id);
         if (peer->paths.size() > before || link == nullptr)
             continue;
         auto path = std::make_unique<Path>();
@@ -90,13 +92,14 @@ void plan_paths(pm_peer *peer)
 // What a network was measured with, if it was.
 bool take_over(const pm_peer *peer, Path *path)
 {
-    auto found = std::ranges::find_if(core->measured, [&](const auto &each) {
+    auto &measured = peer->core->measured;
+    auto found = std::ranges::find_if(measured, [&](const auto &each) {
         return each->id == peer->id && each->used->network_id == path->network_id && !each->listed;
     });
-    if (found == core->measured.end())
+    if (found == measured.end())
         return false;
     static_cast<Connection &>(*path) = *(*found)->used;
-    core->measured.erase(found);
+    measured.erase(found);
     return true;
 }
 
@@ -111,6 +114,7 @@ std::span<const std::byte> part_of(const pm_peer *peer, const Path *path)
 // From now on this path is used.
 Error connect(pm_peer *peer, Path *path)
 {
+    pm_core *core = peer->core;
     Channel *channel = path->channel;
     if (!take_over(peer, path))
         if (Error error = path->open(part_of(peer, path), channel->names_peers ? label_of(peer->card()) : std::string{}))
@@ -139,9 +143,10 @@ Error no_route(const pm_peer *peer, const std::string &refused)
         if (path->state == PathState::dead)
             add_gap(&pair, path->network_id);
     std::string text = "no device reaches a peer. " + route_between(pair, 0, 1).error().text + refused;
-    if (std::ranges::none_of(core->links.channels, [](const auto &each) { return each->shared != nullptr; }))
+    const Links &links = peer->core->links;
+    if (std::ranges::none_of(links.channels, [](const auto &each) { return each->shared != nullptr; }))
         text += ". shmem is not among the devices of this process (MPIR_CVAR_CH4_COMPOSITE_DEVICES)";
-    for (const std::string &missing : core->links.missing)
+    for (const std::string &missing : links.missing)
         text += ". " + missing;
     return {Status::unreachable, text};
 }
@@ -176,7 +181,7 @@ Error reach(pm_peer *peer)
 {
     // Within a host the rule knows no other; elsewhere the device finds out that it is another host.
     std::string on_host;
-    for (const auto &channel : core->links.channels) {
+    for (const auto &channel : peer->core->links.channels) {
         if (channel->shared == nullptr || Card::shmem_in(peer->card_bytes).empty())
             continue;
         auto &path = peer->paths.emplace_back(std::make_unique<Path>());
@@ -187,13 +192,13 @@ Error reach(pm_peer *peer)
         path->state = PathState::dead;
         on_host += ". " + error.text;
     }
-    core->links.complete(&peer->card());
+    peer->core->links.complete(&peer->card());
     return connect_over_best(peer, on_host);
 }
 
 Error reach_over(pm_peer *peer, const Network &network)
 {
-    const NetworkLink *link = link_of(network.id);
+    const NetworkLink *link = link_of(peer->core, network.id);
     if (link == nullptr)
         return {Status::unreachable, "this process is not on the network " + network.name + ", which is to be measured"};
     auto &path = peer->paths.emplace_back(std::make_unique<Path>());
@@ -210,7 +215,7 @@ void settle(pm_peer *peer)
     if (peer->used->channel->watching == nullptr)
         return;
     if (const NetworkCard *part = card_of_path(*peer); part != nullptr && part->address)
-        core->watch.meet(*part->address, clock_now());
+        peer->core->watch.meet(*part->address, clock_now());
 }
 
 const Error &lost(pm_peer *peer)
@@ -228,7 +233,7 @@ void disconnect(pm_peer *peer)
 bool is_beside(const pm_peer *peer)
 {
     std::span<const std::byte> on_host = Card::shmem_in(peer->card_bytes);
-    return !on_host.empty() && std::ranges::any_of(core->links.channels, [&](const auto &channel) {
+    return !on_host.empty() && std::ranges::any_of(peer->core->links.channels, [&](const auto &channel) {
         return channel->shared != nullptr && channel->shared->is_beside(on_host);
     });
 }
@@ -237,9 +242,10 @@ static void introduce_as(pm_peer *peer, pm_peer *source)
 {
     if (is_beside(peer))
         return peer->used->channel->introduce(Card::shmem_in(peer->card_bytes), source);
-    for (const auto &channel : core->links.channels) {
-        auto link = std::ranges::find(core->links.networks, channel.get(), &NetworkLink::channel);
-        auto part = Links::part_of(peer->card(), channel->kind, link != core->links.networks.end() ? link->local.network.id : 0);
+    const Links &links = peer->core->links;
+    for (const auto &channel : links.channels) {
+        auto link = std::ranges::find(links.networks, channel.get(), &NetworkLink::channel);
+        auto part = Links::part_of(peer->card(), channel->kind, link != links.networks.end() ? link->local.network.id : 0);
         if (!part.empty())
             channel->introduce(part, source);
     }
@@ -265,9 +271,9 @@ static const Ip *watched_address(const pm_peer &peer)
     return part != nullptr && part->address ? &*part->address : nullptr;
 }
 
-void watch_hosts()
+void watch_hosts(pm_core *core)
 {
-    auto hosts = [] {
+    auto hosts = [core] {
         std::vector<Ip> addresses;
         for (const auto &[id, peer] : core->peers)
             if (const Ip *address = watched_address(*peer))

@@ -8,7 +8,6 @@
 #include "netmod/core/setup.h"
 #include "netmod/core/state.h"
 
-using pm::core;
 using pm::failed;
 
 namespace {
@@ -19,6 +18,7 @@ constexpr std::chrono::seconds time_to_part{5};
 // Everything of it is given back but what it has to its account.
 void forget(pm_peer *peer)
 {
+    pm_core *core = peer->core;
     core->messages_sent[peer->used->channel->number] += peer->messages;
     core->bytes_sent[peer->used->channel->number] += peer->bytes;
     pm::introduce_no_more(peer);
@@ -56,11 +56,11 @@ void pm::part(pm_peer *peer)
     if (!peer->used->channel->keeps)
         return forget(peer);
     if (peer->parted == never)
-        core->parting.push_back(peer);
+        peer->core->parting.push_back(peer);
     peer->parted = clock_now();
 }
 
-void pm::forget_parted(Time now)
+void pm::forget_parted(pm_core *core, Time now)
 {
     std::erase_if(core->parting, [now](pm_peer *peer) {
         bool used = peer->users > 0;
@@ -82,18 +82,18 @@ static size_t copy_out(const std::vector<std::byte> &bytes, void *card)
     return bytes.size();
 }
 
-size_t pm_card(void *card)
+size_t pm_card(const pm_core *core, void *card)
 {
     static_assert(PM_CARD_MAX == pm::Card::max_size && PM_SHORT_CARD_MAX == pm::Card::max_short_size);
     return copy_out(core->card.write(), card);
 }
 
-size_t pm_short_card(void *card)
+size_t pm_short_card(const pm_core *core, void *card)
 {
     return copy_out(core->card.write_short(), card);
 }
 
-pm_peer *pm_connect(const void *card, size_t size)
+pm_peer *pm_connect(pm_core *core, const void *card, size_t size)
 {
     std::span bytes(static_cast<const std::byte *>(card), size);
     auto id = pm::Card::id_in(bytes);
@@ -118,7 +118,7 @@ pm_peer *pm_connect(const void *card, size_t size)
             known->used->channel->renew(known->used->peer());
         return known;
     }
-    auto peer = std::make_unique<pm_peer>();
+    auto peer = std::make_unique<pm_peer>(core);
     peer->id = *id;
     peer->card_bytes.assign(bytes.begin(), bytes.end());
     peer->users = 1;
@@ -139,7 +139,7 @@ pm_peer *pm_connect(const void *card, size_t size)
 
 void pm_release(pm_peer *peer)
 {
-    if (core == nullptr || --peer->users > 0)
+    if (--peer->users > 0)
         return;
     peer->used->channel->let_go(peer->used->peer());
     // It goes when nothing of it is queued any more, and not now: who calls may still be on the way to forget it.
@@ -147,10 +147,10 @@ void pm_release(pm_peer *peer)
     pm::list(peer);
 }
 
-pm_peer *pm_connect_over(uint64_t network, const void *card, size_t size)
+pm_peer *pm_connect_over(pm_core *core, uint64_t network, const void *card, size_t size)
 {
     auto bytes = static_cast<const std::byte *>(card);
-    auto peer = std::make_unique<pm_peer>();
+    auto peer = std::make_unique<pm_peer>(core);
     peer->users = 1;
     peer->card_bytes.assign(bytes, bytes + size);
     if (!peer->read_card()) {
@@ -172,7 +172,7 @@ pm_peer *pm_connect_over(uint64_t network, const void *card, size_t size)
     return nullptr;
 }
 
-void pm_set_priority(uint64_t network, int priority)
+void pm_set_priority(pm_core *core, uint64_t network, int priority)
 {
     core->priorities[network] = priority;
 }

@@ -14,14 +14,12 @@
 namespace {
 
 using pm::Channel;
-using pm::core;
 using pm::failed;
-using pm::look_everywhere;
 using pm::waiter;
 
-const pm_handler &handler_of(int tag)
+const pm_handler &handler_of(const void *core, int tag)
 {
-    return core->handlers[static_cast<std::uint8_t>(tag)];
+    return static_cast<const pm_core *>(core)->handlers[static_cast<std::uint8_t>(tag)];
 }
 
 bool is_for(const pm_handler &handler, const pm::Envelope &envelope)
@@ -30,23 +28,25 @@ bool is_for(const pm_handler &handler, const pm::Envelope &envelope)
 }
 
 template <std::size_t channel>
-void *sink_arrived(const pm::Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
+void *sink_arrived(void *context, const pm::Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
 {
-    const pm_handler &handler = handler_of(envelope.tag);
+    auto core = static_cast<pm_core *>(context);
+    const pm_handler &handler = handler_of(core, envelope.tag);
     if (!is_for(handler, envelope)) [[unlikely]] {
         core->messages_dropped[channel]++;
         return nullptr;
     }
     core->messages_received[channel]++;
     core->bytes_received[channel] += total;
-    return handler.arrived(&envelope, piece, piece_size, total);
+    return handler.arrived(core, &envelope, piece, piece_size, total);
 }
 
 template <std::size_t channel>
-bool sink_offered(const pm::Envelope &envelope, void *offer, std::size_t total)
+bool sink_offered(void *context, const pm::Envelope &envelope, void *offer, std::size_t total)
 {
-    const pm_handler &handler = handler_of(envelope.tag);
-    if (!is_for(handler, envelope) || handler.offered == nullptr || handler.offered(&envelope, offer, total) == 0) {
+    auto core = static_cast<pm_core *>(context);
+    const pm_handler &handler = handler_of(core, envelope.tag);
+    if (!is_for(handler, envelope) || handler.offered == nullptr || handler.offered(core, &envelope, offer, total) == 0) {
         core->messages_dropped[channel]++;
         return false;
     }
@@ -56,38 +56,38 @@ bool sink_offered(const pm::Envelope &envelope, void *offer, std::size_t total)
 }
 
 // Without a cookie the rest of a message is not wanted, if it has a handler at all.
-void sink_more(int tag, void *cookie, void *piece, std::size_t piece_size)
+void sink_more(void *core, int tag, void *cookie, void *piece, std::size_t piece_size)
 {
     if (cookie != nullptr)
-        handler_of(tag).more(cookie, piece, piece_size);
+        handler_of(core, tag).more(cookie, piece, piece_size);
 }
 
-void *sink_place(int tag, void *cookie)
+void *sink_place(void *core, int tag, void *cookie)
 {
-    return cookie != nullptr && handler_of(tag).place != nullptr ? handler_of(tag).place(cookie) : nullptr;
+    return cookie != nullptr && handler_of(core, tag).place != nullptr ? handler_of(core, tag).place(cookie) : nullptr;
 }
 
-void sink_placed(int tag, void *cookie)
+void sink_placed(void *core, int tag, void *cookie)
 {
-    handler_of(tag).placed(cookie);
+    handler_of(core, tag).placed(cookie);
 }
 
-void sink_taken(int tag, void *cookie)
+void sink_taken(void *core, int tag, void *cookie)
 {
-    handler_of(tag).sent(cookie);
+    handler_of(core, tag).sent(cookie);
 }
 
 template <std::size_t channel>
-void sink_dropped()
+void sink_dropped(void *core)
 {
-    core->messages_dropped[channel]++;
+    static_cast<pm_core *>(core)->messages_dropped[channel]++;
 }
 
 // While SHMEM is speaking, a device that costs a system call waits for its turn; after some polls in which nobody spoke, each
 // has one every time. A device nobody here is reached by is only asked for those who come by themselves.
 constexpr std::uint32_t polls_between_idle = 1 << 16;  // of a rank that does not sleep
 
-bool has_turn(Channel *channel)
+bool has_turn(const pm_core *core, Channel *channel)
 {
     std::uint32_t interval = !channel->has_peers                    ? PM_ALONE_INTERVAL
                              : core->quiet_polls < PM_QUIET_BEFORE_ALL ? PM_BUSY_INTERVAL
@@ -99,7 +99,7 @@ bool has_turn(Channel *channel)
 }
 
 // Polls one; -1 when a peer of it is lost.
-int poll(Channel *channel)
+int poll(const pm_core *core, Channel *channel)
 {
     // To sleep in the middle of a long message costs more than to wait for its next bytes, on a core of our own.
     if (!(core->wait_plan.polls > PM_NETWORK_POLL_WEIGHT && channel->transferring()))
@@ -117,13 +117,13 @@ int poll(Channel *channel)
     return done;
 }
 
-int poll_by_turns(bool all)
+int poll_by_turns(pm_core *core, bool all)
 {
     int done = 0;
     for (Channel *channel : core->links.by_turns) {
-        if (!(has_turn(channel) || all)) [[likely]]
+        if (!(has_turn(core, channel) || all)) [[likely]]
             continue;
-        int count = poll(channel);
+        int count = poll(core, channel);
         if (count < 0)
             return count;
         done += count;
@@ -132,7 +132,7 @@ int poll_by_turns(bool all)
 }
 
 // It asks the kernel, so not after every sleep: they are short while all goes well. -1 when a peer is lost.
-int look_after_others()
+int look_after_others(pm_core *core)
 {
     constexpr pm::Time interval = std::chrono::milliseconds(10);
     if (pm::Time now = pm::clock_now(); now - core->looked >= interval) {
@@ -140,7 +140,7 @@ int look_after_others()
         if (core->idle != nullptr)
             core->idle();
         if (!core->parting.empty())
-            pm::forget_parted(now);
+            pm::forget_parted(core, now);
         core->watch.learn(now);
         for (const auto &channel : core->links.channels)
             if (!channel->look_after_peers(now)) {
@@ -151,7 +151,7 @@ int look_after_others()
     return 0;
 }
 
-int poll_devices()
+int poll_devices(pm_core *core)
 {
     if (core->gave_up) [[unlikely]] {
         failed(core->gave_up);
@@ -159,22 +159,22 @@ int poll_devices()
     }
     auto done = static_cast<int>(core->links.poll_direct());
     bool all = false;
-    if (look_everywhere.load(std::memory_order_relaxed)) [[unlikely]] {
-        look_everywhere.store(false, std::memory_order_relaxed);
+    if (core->look_everywhere.load(std::memory_order_relaxed)) [[unlikely]] {
+        core->look_everywhere.store(false, std::memory_order_relaxed);
         all = true;
     }
-    int by_networks = poll_by_turns(all);
+    int by_networks = poll_by_turns(core, all);
     if (by_networks < 0)
         return -1;
     done += by_networks;
     core->quiet_polls = done > 0 ? 0 : core->quiet_polls + 1;
-    if ((all || ++core->polls % polls_between_idle == 0) && look_after_others() < 0) [[unlikely]]
+    if ((all || ++core->polls % polls_between_idle == 0) && look_after_others(core) < 0) [[unlikely]]
         return -1;
     if (core->watches) {
         if (done > 0)
             core->watch.noise();
         else if (core->quiet_polls > PM_QUIET_BEFORE_ALL)
-            pm::watch_hosts();
+            pm::watch_hosts(core);
     }
     return done;
 }
@@ -182,28 +182,30 @@ int poll_devices()
 }  // namespace
 
 template <std::size_t... numbers>
-static void fill(pm::Sink (&sinks)[pm::channels_max], std::index_sequence<numbers...>)
+static void fill(pm_core *core, pm::Sink (&sinks)[pm::channels_max], std::index_sequence<numbers...>)
 {
-    ((sinks[numbers] = {sink_arrived<numbers>, sink_more, sink_place, sink_placed, sink_offered<numbers>, sink_taken, sink_dropped<numbers>}), ...);
+    ((sinks[numbers] = {core, sink_arrived<numbers>, sink_more, sink_place, sink_placed, sink_offered<numbers>, sink_taken,
+                       sink_dropped<numbers>}),
+     ...);
 }
 
-void pm::make_sinks(Sink (&sinks)[channels_max])
+void pm::make_sinks(pm_core *core, Sink (&sinks)[channels_max])
 {
-    fill(sinks, std::make_index_sequence<channels_max>());
+    fill(core, sinks, std::make_index_sequence<channels_max>());
 }
 
 extern "C" {
 
-int pm_progress(void)
+int pm_progress(pm_core *core)
 {
     if (core->polling) [[unlikely]]
         return 0;  // from within an upcall
     core->polling = true;
     if (!waiter.in_background)
-        pm::foreground_polls.store(pm::foreground_polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    int done = poll_devices();
+        core->foreground_polls.store(core->foreground_polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    int done = poll_devices(core);
     if (core->any_queued.load(std::memory_order_relaxed) && done >= 0) [[unlikely]] {
-        int flushed = pm::flush_all();
+        int flushed = pm::flush_all(core);
         done = flushed < 0 ? -1 : done + flushed;
     }
     core->polling = false;
@@ -216,7 +218,7 @@ int pm_progress(void)
     return done;
 }
 
-void pm_give_up(const char *text)
+void pm_give_up(pm_core *core, const char *text)
 {
     if (!core->gave_up)
         core->gave_up = {pm::Status::failed, text};

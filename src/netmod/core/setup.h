@@ -69,20 +69,20 @@ void pm_take(void *offer, void *place, void *cookie);
  * fails; the variable is taken away, or MPICH, which says less, would fail first. */
 void pm_check_environment(void);
 
-int pm_open(const pm_setup *setup);
-void pm_allow_threads(void);     /* several may call from now on */
-void pm_close(void);
+pm_core *pm_open(const pm_setup *setup);         /* NULL on failure */
+void pm_allow_threads(pm_core *core);            /* several may call from now on */
+void pm_close(pm_core *core);
 
-size_t pm_card(void *card);                             /* into PM_CARD_MAX bytes; answers its size */
-size_t pm_short_card(void *card);                       /* into PM_SHORT_CARD_MAX bytes; see card.h */
+size_t pm_card(const pm_core *core, void *card);        /* into PM_CARD_MAX bytes; answers its size */
+size_t pm_short_card(const pm_core *core, void *card);  /* into PM_SHORT_CARD_MAX bytes; see card.h */
 /* The same peer again for the same process, which is counted. pm_release() gives one back. After the last one, once what was sent is
- * with the device, all that the device has for the peer is given back, and it is no more; a core that is closed forgets all of them. */
-pm_peer *pm_connect(const void *card, size_t size);
+ * with the device, all that the device has for the peer is given back, and it is no more; pm_close() ends all of them. */
+pm_peer *pm_connect(pm_core *core, const void *card, size_t size);
 void pm_release(pm_peer *peer);
 size_t pm_peer_card(const pm_peer *peer, void *card);
 
 /* Whether the cards of a job, by rank, give every two processes a route; all processes come to the same answer. */
-int pm_check_job(const void *const *cards, const size_t *sizes, int count);
+int pm_check_job(pm_core *core, const void *const *cards, const size_t *sizes, int count);
 
 /* Measuring networks, before peers are connected: for each network that there is a choice about, two ranks on different hosts that
  * try it. All ranks call pm_try_out() for all trials, in this order; it answers the shortest round trip in seconds at the two,
@@ -93,28 +93,30 @@ typedef struct pm_trial {
     int first, second;                                  /* ranks */
 } pm_trial;
 #define PM_NETWORKS_MAX 64
-int pm_trials(const void *const *cards, const size_t *sizes, int count, pm_trial *trials);  /* into PM_NETWORKS_MAX; how many */
+/* Into PM_NETWORKS_MAX; how many. */
+int pm_trials(const pm_core *core, const void *const *cards, const size_t *sizes, int count, pm_trial *trials);
 #define PM_TRIAL_LIMIT 2.0
-int pm_measure_open(void);      /* after pm_open(): PM_OK or PM_FAILED */
-double pm_try_out(const pm_trial *trials, int which, int rank, const void *const *cards, const size_t *sizes);
-void pm_set_priorities(const pm_trial *trials, const double *times, int count);
+int pm_measure_open(pm_core *core);      /* after pm_open(): PM_OK or PM_FAILED */
+double pm_try_out(pm_core *core, const pm_trial *trials, int which, int rank, const void *const *cards, const size_t *sizes);
+void pm_set_priorities(pm_core *core, const pm_trial *trials, const double *times, int count);
 
 /* What that is made of: the connection over just one network, which pm_connect() goes on to use if it chooses it, and the outcome. */
-pm_peer *pm_connect_over(uint64_t network, const void *card, size_t size);
-void pm_set_priority(uint64_t network, int priority);
+pm_peer *pm_connect_over(pm_core *core, uint64_t network, const void *card, size_t size);
+void pm_set_priority(pm_core *core, uint64_t network, int priority);
 
 /* This thread makes progress for others' sake. While they do it themselves it stays away, and answers 1 after a nap; otherwise it should
  * wait. Who sleeps on the doorbell costs every sender a system call. */
-int pm_wait_in_background(void);
+int pm_wait_in_background(pm_core *core);
 
-/* What this thread waited for has come without a message: its next wait begins with polling, as after one. */
+/* What this thread waited for has come without a message: its next wait begins with polling, as after one. How long it has waited is the
+ * thread's own, whatever core it was for. */
 void pm_wait_restart(void);
 
 /* From now on pm_progress() fails with this. */
-void pm_give_up(const char *text);
+void pm_give_up(pm_core *core, const char *text);
 
 /* Somebody may still need an answer from us when we have got all of ours: then others are waited for in pm_progress(). */
-int pm_must_linger(void);
+int pm_must_linger(const pm_core *core);
 
 /* Counters by kind of device, for reports. */
 typedef struct pm_traffic {
@@ -126,15 +128,15 @@ typedef struct pm_traffic {
     uint64_t packets, packets_again, packets_alien;     /* sent; of these, for the second time; received and not believed */
 } pm_traffic;
 #define PM_DEVICES_MAX 3
-int pm_get_traffic(pm_traffic *traffic);                /* into PM_DEVICES_MAX; answers how many */
+int pm_get_traffic(const pm_core *core, pm_traffic *traffic);  /* into PM_DEVICES_MAX; answers how many, of NULL 0 */
 
 /* A peer will pull so much from us: as good as sent. */
 void pm_count_announced(pm_peer *peer, size_t size);
 
 /* The routes of a whole job as they follow from its cards, in `format` (text, json, html): malloc'ed, or NULL. */
-char *pm_plan(const void *const *cards, const size_t *sizes, int count, const char *format);
+char *pm_plan(const pm_core *core, const void *const *cards, const size_t *sizes, int count, const char *format);
 /* What this process can say about its routes to these peers, in the order of ranks, as bytes (report.h): malloc'ed. */
-void *pm_describe(pm_peer *const *peers, int count, size_t *size);
+void *pm_describe(const pm_core *core, pm_peer *const *peers, int count, size_t *size);
 /* When the job started, in seconds since 1970, and how long it ran. */
 typedef struct pm_run {
     int64_t started;

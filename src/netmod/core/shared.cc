@@ -3,7 +3,6 @@
 
 #include "netmod/core/state.h"
 
-using pm::core;
 using pm::SharedMemory;
 using pm::failed;
 using pm::InsideGateOf;
@@ -16,7 +15,7 @@ SharedMemory *shared_with(const pm_peer *peer)
 }
 
 // Where blocks come from, if anything of this process shares memory.
-SharedMemory *shared_memory()
+SharedMemory *shared_memory(const pm_core *core)
 {
     for (const auto &channel : core->links.channels)
         if (channel->shared != nullptr)
@@ -30,11 +29,11 @@ extern "C" {
 
 int pm_prefers_pull(const pm_peer *peer)
 {
-    pm::make_wait_plans();
+    pm::make_wait_plans(peer->core);
     if (pm_can_offer(peer))
         return 1;
     SharedMemory *shared = shared_with(peer);
-    return core->prefer_pull && shared != nullptr && shared->peer_can_pull(peer->used->peer());
+    return peer->core->prefer_pull && shared != nullptr && shared->peer_can_pull(peer->used->peer());
 }
 
 int pm_pull(const pm_peer *peer, uint64_t address, const struct iovec *pieces, size_t count)
@@ -46,22 +45,22 @@ int pm_pull(const pm_peer *peer, uint64_t address, const struct iovec *pieces, s
     };
     if (!reachable() || !shared->pull(peer->used->peer(), address, pieces, count))
         return failed({pm::Status::failed, "shmem: the memory of a peer on this host could not be read"});
-    core->pulls++;
+    peer->core->pulls++;
     for (size_t i = 0; i < count; ++i)
-        core->bytes_pulled += pieces[i].iov_len;
+        peer->core->bytes_pulled += pieces[i].iov_len;
     return PM_OK;
 }
 
-void *pm_shared_alloc(size_t size)
+void *pm_shared_alloc(pm_core *core, size_t size)
 {
     static_assert(PM_SHARED_LIMIT == pm::shmem::heap_block);
-    SharedMemory *shared = shared_memory();
+    SharedMemory *shared = shared_memory(core);
     return shared != nullptr ? shared->allocate(size) : nullptr;
 }
 
-void pm_shared_free(void *block)
+void pm_shared_free(pm_core *core, void *block)
 {
-    shared_memory()->free(block);
+    shared_memory(core)->free(block);
 }
 
 int pm_on_host(const pm_peer *peer)

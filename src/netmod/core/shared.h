@@ -12,8 +12,8 @@ extern "C" {
 /* Blocks that peers on this host read without a system call, for what many of them will pull. */
 #define PM_SHARED_LIMIT (260 * 1024)
 
-void *pm_shared_alloc(size_t size);     /* at most PM_SHARED_LIMIT; NULL when there is none left */
-void pm_shared_free(void *block);
+void *pm_shared_alloc(pm_core *core, size_t size);      /* at most PM_SHARED_LIMIT; NULL when there is none left */
+void pm_shared_free(pm_core *core, void *block);
 
 /* Whether a peer is reached over shared memory; then [address, address + size) of its shared memory is at the answer here, or NULL. */
 int pm_on_host(const pm_peer *peer);

@@ -1,4 +1,4 @@
-// The state of the composite device, shared by the files of this folder that implement core.h and its neighbours. Not for
+// The state of a composite device, shared by the files of this folder that implement core.h and its neighbours. Not for
 // others.
 //
 // Locks. The caller's lock protects receiving and everything that is not named here. What a send needs is protected by the gate
@@ -71,11 +71,14 @@ class UsedPath {
 }  // namespace pm
 
 struct pm_peer {
+    explicit pm_peer(pm_core *of) : core(of) {}
+
+    pm_core *const core;
     std::uint32_t users = 0;   // pm_connect() less pm_release()
     pm::UsedPath used;         // one of `paths`
     bool settled = false;      // the path is proved; another one would break the order
-    bool listed = false;       // in Core::queued
-    pm::Time parted = pm::never;  // when it became one of Core::parting
+    bool listed = false;       // in pm_core::queued
+    pm::Time parted = pm::never;  // when it became one of pm_core::parting
     std::uint64_t messages = 0, bytes = 0;  // sent
     std::list<pm::Waiting> queue;
 
@@ -93,12 +96,11 @@ struct pm_peer {
     mutable std::unique_ptr<pm::Card> card_;
 };
 
-namespace pm {
-
-struct Core {
-    Links links;
+// A composite device; what pm_open() answers with.
+struct pm_core {
+    pm::Links links;
     bool missing_told = false;
-    Card card;
+    pm::Card card;
     // By tag. Of a tag that nobody has registered every header is too short.
     std::array<pm_handler, PM_TAGS_MAX> handlers = [] {
         std::array<pm_handler, PM_TAGS_MAX> nobody{};
@@ -106,21 +108,26 @@ struct Core {
             each.smallest_header = UINT32_MAX;
         return nobody;
     }();
-    std::array<std::uint64_t, channels_max> messages_received{}, bytes_received{}, messages_dropped{};  // by the number of the channel
+    // By the number of the channel.
+    std::array<std::uint64_t, pm::channels_max> messages_received{}, bytes_received{}, messages_dropped{};
     std::uint64_t pulls = 0, bytes_pulled = 0;
-    std::array<std::uint64_t, channels_max> messages_sent{}, bytes_sent{};  // to peers that are gone
-    Error gave_up;  // why nothing goes on any more
+    std::array<std::uint64_t, pm::channels_max> messages_sent{}, bytes_sent{};  // to peers that are gone
+    pm::Error gave_up;  // why nothing goes on any more
     std::uint32_t polls = 0;
+    std::atomic<std::uint32_t> foreground_polls{0};  // by threads that are not in the background; some may be missed
+    std::atomic<std::uint32_t> polls_seen{0};        // of these, by the thread that is
+    std::atomic<bool> look_everywhere{false};        // after a sleep
     std::uint32_t quiet_polls = 0;  // in a row that delivered nothing
     bool sleeps_on_several = false;  // channels, so on their descriptors
     bool must_linger = false;        // there are peers whose devices need our answers
     bool watches = false;            // there are channels that do not find out that a host is gone
-    Watch watch;                     // of the hosts that these reach
-    Time silence_limit{};
+    pm::Watch watch;                 // of the hosts that these reach
+    pm::Time silence_limit{};
     std::unordered_map<std::uint64_t, std::unique_ptr<pm_peer>> peers;  // by the id of their cards
 
     std::map<std::uint64_t, int> priorities;         // of networks that were measured
     std::vector<std::unique_ptr<pm_peer>> measured;  // what they were measured with; a peer takes over what it goes on to use
+    std::map<std::uint64_t, std::int32_t> pings;     // the last that arrived over each network; those of a later trial may come early
 
     bool threads = false;
     std::mutex queued_lock;
@@ -131,44 +138,41 @@ struct Core {
     bool polling = false;
 
     // Settings, and what follows from them once the ranks of the host are known: make_wait_plans().
-    WaitMode wait_mode{}, background_mode{};
-    Rendezvous rendezvous{};
+    pm::WaitMode wait_mode{}, background_mode{};
+    pm::Rendezvous rendezvous{};
     int ranks_on_host = 1;
     std::atomic<bool> planned{false};
     bool oversubscribed = false;
     bool prefer_pull = false;
-    WaitPlan wait_plan{}, background_plan{};
+    pm::WaitPlan wait_plan{}, background_plan{};
 
     void (*idle)() = nullptr;
     int (*owes)() = nullptr;
-    Time looked{};  // when idle was called
+    pm::Time looked{};  // when idle was called
     int (*has_news)() = nullptr;
 };
 
-extern Core *core;
+namespace pm {
 
-// Several threads may wait: each counts for itself.
+// Several threads may wait: each counts for itself, whatever core it asks. One that finds something at one of its cores is not idle.
 struct Waiter {
     std::uint32_t idle_polls = 0;   // in a wait
     std::uint32_t empty_polls = 0;  // outside of one
     bool in_background = false;
-    std::uint32_t polls_seen = 0;
 };
 extern constinit thread_local Waiter waiter;
-extern std::atomic<std::uint32_t> foreground_polls;  // by threads that are not in the background; some may be missed
-extern std::atomic<bool> look_everywhere;            // after a sleep
 
 // In waiting.cc: how ranks of this host wait, which follows from their number and that of the cores.
-void make_wait_plans();
+void make_wait_plans(pm_core *core);
 // In receiving.cc: where each device delivers.
-void make_sinks(Sink (&sinks)[channels_max]);
+void make_sinks(pm_core *core, Sink (&sinks)[channels_max]);
 // In sending.cc: what is queued. The number of things done, or -1 on failure. Peers that nobody uses any more and that have no
 // queue are forgotten there.
-int flush_all();
+int flush_all(pm_core *core);
 void list(pm_peer *peer);
 
 // Which devices are not open and why, on standard error, once; one process of each host does it.
-void tell_missing();
+void tell_missing(pm_core *core);
 
 // The gate of the peer's device, for one send. A process with one thread needs none.
 class InsideGateOf {
@@ -176,7 +180,7 @@ class InsideGateOf {
     explicit InsideGateOf(const pm_peer *peer)
     {
         // The peer's device may change until its first message has left.
-        while (core->threads && gate_ != &gate_of(peer)) {
+        while (peer->core->threads && gate_ != &gate_of(peer)) {
             if (gate_ != nullptr)
                 gate_->leave();
             gate_ = &gate_of(peer);
@@ -199,7 +203,7 @@ class InsideGateOf {
 
 // In peers.cc: a peer that nobody uses is no more, at once or, where the device needs answers, when there was time for them.
 void part(pm_peer *peer);
-void forget_parted(Time now);
+void forget_parted(pm_core *core, Time now);
 
 // In paths.cc.
 // The best path that leads to a new peer becomes the one that is used.
@@ -218,7 +222,7 @@ bool is_beside(const pm_peer *peer);
 void introduce(pm_peer *peer);
 void introduce_no_more(pm_peer *peer);
 // It has been quiet: whether hosts are still there. Peers whose hosts are not are given up.
-void watch_hosts();
+void watch_hosts(pm_core *core);
 // The first message waits for the peer to answer: whether its host does not either, so that another network should be tried.
 bool host_is_silent(pm_peer *peer);
 // A peer that its network turned out not to lead to is tried over the next one. False when there is none; the words say so.

@@ -15,12 +15,11 @@
 #include "netmod/core/setup.h"
 #include "netmod/core/state.h"
 
-using pm::core;
 using pm::failed;
 
 extern "C" {
 
-int pm_get_traffic(pm_traffic *traffic)
+int pm_get_traffic(const pm_core *core, pm_traffic *traffic)
 {
     if (core == nullptr)
         return 0;
@@ -65,7 +64,7 @@ void pm_count_announced(pm_peer *peer, size_t size)
 
 // ---- what a user is told ----
 
-static pm::DeviceReport device_report(pm::Channel &channel, const std::string &network)
+static pm::DeviceReport device_report(const pm_core *core, pm::Channel &channel, const std::string &network)
 {
     pm::DeviceReport report{channel.name, network, core->messages_sent[channel.number], core->bytes_sent[channel.number],
                             core->messages_received[channel.number], core->bytes_received[channel.number], {}};
@@ -116,7 +115,7 @@ static std::string command()
 }
 
 // Of a job, by rank, with the priorities that were measured.
-static std::vector<pm::Card> read_cards(const void *const *cards, const size_t *sizes, int count)
+static std::vector<pm::Card> read_cards(const pm_core *core, const void *const *cards, const size_t *sizes, int count)
 {
     std::vector<pm::Card> all;
     for (int i = 0; i < count; ++i) {
@@ -129,7 +128,7 @@ static std::vector<pm::Card> read_cards(const void *const *cards, const size_t *
     return all;
 }
 
-int pm_check_job(const void *const *cards, const size_t *sizes, int count)
+int pm_check_job(pm_core *core, const void *const *cards, const size_t *sizes, int count)
 {
     // Nothing to choose, and hundreds of ranks that would all read all cards.
     std::vector<std::span<const std::byte>> bytes;
@@ -137,17 +136,17 @@ int pm_check_job(const void *const *cards, const size_t *sizes, int count)
         bytes.emplace_back(static_cast<const std::byte *>(cards[i]), sizes[i]);
     if (pm::share_a_host(bytes))
         return PM_OK;
-    pm::Error error = pm::check_routes(pm::topology_of(read_cards(cards, sizes, count)));
+    pm::Error error = pm::check_routes(pm::topology_of(read_cards(core, cards, sizes, count)));
     if (!error)
         return PM_OK;
-    pm::tell_missing();
+    pm::tell_missing(core);
     return failed(error);
 }
 
-int pm_trials(const void *const *cards, const size_t *sizes, int count, pm_trial *trials)
+int pm_trials(const pm_core *core, const void *const *cards, const size_t *sizes, int count, pm_trial *trials)
 {
     static_assert(PM_NETWORKS_MAX == pm::networks_max);
-    pm::Topology job = pm::topology_of(read_cards(cards, sizes, count));
+    pm::Topology job = pm::topology_of(read_cards(core, cards, sizes, count));
     int number = 0;
     for (const pm::Trial &each : pm::trials_of(job))
         trials[number++] = {job.networks[each.network].id, static_cast<int>(each.first), static_cast<int>(each.second)};
@@ -155,9 +154,9 @@ int pm_trials(const void *const *cards, const size_t *sizes, int count, pm_trial
 }
 
 // The routes of a job as they follow from all cards, known to everybody before the first message.
-char *pm_plan(const void *const *cards, const size_t *sizes, int count, const char *format)
+char *pm_plan(const pm_core *core, const void *const *cards, const size_t *sizes, int count, const char *format)
 {
-    auto report = pm::planned_routes(read_cards(cards, sizes, count));
+    auto report = pm::planned_routes(read_cards(core, cards, sizes, count));
     if (!report.ok()) {
         failed(report.error());
         return nullptr;
@@ -165,7 +164,7 @@ char *pm_plan(const void *const *cards, const size_t *sizes, int count, const ch
     return render(report.value(), format);
 }
 
-void *pm_describe(pm_peer *const *peers, int count, size_t *size)
+void *pm_describe(const pm_core *core, pm_peer *const *peers, int count, size_t *size)
 {
     pm::ProcessReport report;
     report.host = core->card.host;
@@ -177,13 +176,13 @@ void *pm_describe(pm_peer *const *peers, int count, size_t *size)
         for (const pm::NetworkLink &each : core->links.networks) {
             if (each.channel != channel.get())
                 continue;
-            report.devices.push_back(device_report(*channel, each.local.network.name));
+            report.devices.push_back(device_report(core, *channel, each.local.network.name));
             // What comes in over a channel does not say over which of its networks.
             if (report.devices.size() > before + 1)
                 report.devices.back().messages_received = report.devices.back().bytes_received = 0;
         }
         if (channel->shared != nullptr)
-            report.devices.push_back(device_report(*channel, {}));
+            report.devices.push_back(device_report(core, *channel, {}));
     }
     std::vector<std::byte> bytes = pm::pack(report);
     void *copy = std::malloc(bytes.size());

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <span>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "base/cpus.h"
@@ -15,16 +14,13 @@
 #include "netmod/core/setup.h"
 #include "netmod/core/state.h"
 
-using pm::core;
 using pm::waiter;
 
 constinit thread_local pm::Waiter pm::waiter;
-std::atomic<std::uint32_t> pm::foreground_polls;
-std::atomic<bool> pm::look_everywhere;
 
 // Made by the first who needs it, after start-up has connected all ranks of the job: every rank of a host comes to the same
 // answer, because all have the same cards. It stays, since collectives choose their algorithm by it.
-void pm::make_wait_plans()
+void pm::make_wait_plans(pm_core *core)
 {
     // [W1] a thread that sees it made sees what it holds; pairs with [W2]. Start-up is one thread.
     if (core->planned.load(std::memory_order_acquire)) [[likely]]
@@ -60,9 +56,9 @@ static void sleep_on(std::span<pm::Channel *const> channels, pm::Time limit)
 
 extern "C" {
 
-int pm_wait_step(void)
+int pm_wait_step(pm_core *core)
 {
-    pm::make_wait_plans();
+    pm::make_wait_plans(core);
     waiter.empty_polls = 0;
     const pm::WaitPlan &own = waiter.in_background ? core->background_plan : core->wait_plan;
     switch (own.action(waiter.idle_polls++)) {
@@ -77,13 +73,13 @@ int pm_wait_step(void)
     return 1;
 }
 
-int pm_wait_in_background(void)
+int pm_wait_in_background(pm_core *core)
 {
     using namespace std::chrono_literals;
     waiter.in_background = true;
-    pm::make_wait_plans();
-    std::uint32_t polls = pm::foreground_polls.load(std::memory_order_relaxed);
-    if (polls == std::exchange(waiter.polls_seen, polls) || core->background_mode != pm::WaitMode::sleep)
+    pm::make_wait_plans(core);
+    std::uint32_t polls = core->foreground_polls.load(std::memory_order_relaxed);
+    if (polls == core->polls_seen.exchange(polls, std::memory_order_relaxed) || core->background_mode != pm::WaitMode::sleep)
         return 0;
     std::this_thread::sleep_for(500us);
     return 1;
@@ -94,7 +90,7 @@ void pm_wait_restart(void)
     waiter.idle_polls = 0;
 }
 
-int pm_wait_arm(void)
+int pm_wait_arm(pm_core *core)
 {
     for (const auto &channel : core->links.channels)
         if (channel->is_awaited() && !channel->arm())
@@ -105,7 +101,7 @@ int pm_wait_arm(void)
     return core->threads || core->has_news == nullptr || !core->has_news();
 }
 
-void pm_wait_sleep(int nap)
+void pm_wait_sleep(pm_core *core, int nap)
 {
     using namespace std::chrono_literals;
     // Nobody rings when room for a queued message appears. Otherwise the limit only bounds what a lost doorbell could cost.
@@ -120,19 +116,19 @@ void pm_wait_sleep(int nap)
         awaited[0]->sleep(limit);
     else
         sleep_on(std::span(awaited, count), limit);
-    pm::look_everywhere.store(true, std::memory_order_relaxed);
+    core->look_everywhere.store(true, std::memory_order_relaxed);
 }
 
-void pm_wait_disarm(void)
+void pm_wait_disarm(pm_core *core)
 {
     for (const auto &channel : core->links.channels)
         if (channel->is_awaited())
             channel->disarm();
 }
 
-int pm_crowded(void)
+int pm_crowded(pm_core *core)
 {
-    pm::make_wait_plans();
+    pm::make_wait_plans(core);
     return core->oversubscribed;
 }
 

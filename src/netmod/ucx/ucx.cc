@@ -320,7 +320,7 @@ void Ucx::on_sent(void *request, ucs_status_t status, void *context)
             device->lose(operation->peer, status);
     }
     if (operation->offer && status == UCS_OK && !device->closing_down_)
-        device->sink_.taken(operation->tag, operation->cookie);
+        device->sink_.taken(device->sink_.context, operation->tag, operation->cookie);
     device->give_back(operation);
 }
 
@@ -428,7 +428,7 @@ Status Ucx::offer(Peer *peer, const Message &message, void *cookie)
     if (UCS_PTR_IS_PTR(request))
         return Status::ok;
     if (request == nullptr)
-        sink_.taken(message.tag, cookie);
+        sink_.taken(sink_.context, message.tag, cookie);
     return ended_at_once(peer, request, operation);
 }
 
@@ -642,15 +642,16 @@ bool Ucx::deliver(std::byte *header, std::size_t header_size, void *payload, std
                       header_size - sizeof prefix, prefix.tag};
     if (prefix.offered && rendezvous != nullptr && sink_.offered != nullptr) {
         auto offer = new Waiting(this, prefix.tag, rendezvous, size);  // take()'s, perhaps before offered() returns
-        if (sink_.offered(envelope, static_cast<Offer *>(offer), size))
+        if (sink_.offered(sink_.context, envelope, static_cast<Offer *>(offer), size))
             return true;
         delete offer;
         return false;
     }
-    void *cookie = sink_.arrived(envelope, payload, rendezvous != nullptr ? 0 : size, size);
+    void *cookie = sink_.arrived(sink_.context, envelope, payload, rendezvous != nullptr ? 0 : size, size);
     if (rendezvous == nullptr || cookie == nullptr)
         return false;
-    return receive(prefix.tag, cookie, sink_.place != nullptr ? sink_.place(prefix.tag, cookie) : nullptr, rendezvous, size);
+    void *place = sink_.place != nullptr ? sink_.place(sink_.context, prefix.tag, cookie) : nullptr;
+    return receive(prefix.tag, cookie, place, rendezvous, size);
 }
 
 // False: there is no memory for it, and the rest never comes.
@@ -689,9 +690,9 @@ void Ucx::on_received(void *request, ucs_status_t status, std::size_t, void *con
     if (self->closing_down_ || status != UCS_OK)
         return;  // its sender is gone, which on_error() tells
     if (incoming->buffer != nullptr)
-        self->sink_.more(incoming->tag, incoming->cookie, incoming->buffer.get(), incoming->size);
+        self->sink_.more(self->sink_.context, incoming->tag, incoming->cookie, incoming->buffer.get(), incoming->size);
     else
-        self->sink_.placed(incoming->tag, incoming->cookie);
+        self->sink_.placed(self->sink_.context, incoming->tag, incoming->cookie);
 }
 
 void Ucx::deliver_parked()

@@ -143,7 +143,7 @@ void Incoming::deliver(std::uint64_t sequence, const Header &header, std::span<s
         // The callee may send, and so look at us: be consistent before.
         void *cookie = assembly_.cookie;
         assembly_.open = assembly_.received < assembly_.total;
-        return sink_.more(assembly_.tag, cookie, body.data(), body.size());
+        return sink_.more(sink_.context, assembly_.tag, cookie, body.data(), body.size());
     }
     end_if_complete();
 }
@@ -160,7 +160,7 @@ void Incoming::deliver_first(std::uint64_t sequence, const Header &header, std::
         }
         Envelope envelope{source_, message_header, header.header_size, header.tag};
         if (piece == total) {
-            sink_.arrived(envelope, body.data() + header.header_size, piece, total);
+            sink_.arrived(sink_.context, envelope, body.data() + header.header_size, piece, total);
             return;
         }
         assembly_ = Assembly{};
@@ -169,9 +169,9 @@ void Incoming::deliver_first(std::uint64_t sequence, const Header &header, std::
         assembly_.tag = header.tag;
         assembly_.total = total;
         assembly_.received = piece;
-        assembly_.cookie = sink_.arrived(envelope, body.data() + header.header_size, piece, total);
+        assembly_.cookie = sink_.arrived(sink_.context, envelope, body.data() + header.header_size, piece, total);
         if (sink_.place != nullptr)
-            assembly_.place = static_cast<std::byte *>(sink_.place(header.tag, assembly_.cookie));
+            assembly_.place = static_cast<std::byte *>(sink_.place(sink_.context, header.tag, assembly_.cookie));
         return;
     }
     assembly_ = Assembly{};
@@ -191,11 +191,11 @@ void Incoming::end_if_complete()
         return;
     assembly_.open = false;
     if (assembly_.gathered.empty())
-        return sink_.placed(assembly_.tag, assembly_.cookie);
+        return sink_.placed(sink_.context, assembly_.tag, assembly_.cookie);
     std::vector<std::byte> whole = std::move(assembly_.gathered);
     assembly_.gathered.clear();
-    sink_.arrived({source_, whole.data(), assembly_.header_size, assembly_.tag}, whole.data() + assembly_.header_size, assembly_.total,
-                  assembly_.total);
+    Envelope envelope{source_, whole.data(), assembly_.header_size, assembly_.tag};
+    sink_.arrived(sink_.context, envelope, whole.data() + assembly_.header_size, assembly_.total, assembly_.total);
 }
 
 std::size_t Incoming::next_place(std::span<std::byte> *place, Header *next) const
