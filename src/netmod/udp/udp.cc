@@ -129,6 +129,10 @@ Result<Udp::Peer *> Udp::connect(const void *card, std::size_t size)
     if (other->guard == GuardKind::seal && !can_seal())
         return Error{Status::unreachable, "udp: a peer wants its packets sealed (" + prefix +
                                               "GUARD), and this library was built without libsodium, which does that"};
+    if (endpoint_->card().guard == GuardKind::seal && !other->seals)
+        return Error{Status::unreachable, "udp: this process wants its packets sealed (" + prefix + "GUARD), and the peer at " +
+                                              other->addresses.front().text() +
+                                              " was built without libsodium, which does that; build it with it, or choose \"mac\""};
     InsideGate inside(gate_);
     Peer *peer = endpoint_->connect(*other);
     if (peer == nullptr)

@@ -87,7 +87,7 @@ std::string in_seconds(Time time)
 }  // namespace
 
 Endpoint::Endpoint(const ProtocolSettings &settings, const Key &secret, std::vector<Address> addresses, const Sink &sink)
-    : settings_(settings), sink_(sink), card_{name_of(secret), secret, settings.guard, std::move(addresses)},
+    : settings_(settings), sink_(sink), card_{name_of(secret), secret, settings.guard, can_seal(), std::move(addresses)},
       hello_key_(hello_key(secret)), share_(settings.receive_buffer)
 {
     table_.emplace_back();  // no pair has number 0
