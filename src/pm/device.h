@@ -110,12 +110,14 @@ concept Keeps = requires(D device) { { device.idle() } -> std::same_as<bool>; };
 template <class D>
 concept TellsTransfers = requires(const D device) { { device.transferring() } -> std::same_as<bool>; };
 
-// It does not find out by itself that the host of a peer is gone. in_use(): it was reached and is not gone; give_up(): the end of
-// it when the caller knows better.
+// It does not find out by itself that the host of a peer is gone. in_use(): it was reached and is not gone; ask(): something goes to it,
+// if nothing is on its way already, which its host acknowledges and its process need not; give_up(): the end of it when the caller knows
+// better.
 template <class D>
 concept Watched = requires(D device, const typename D::Peer *const_peer, typename D::Peer *peer, const std::string &why)
 {
     { device.in_use(const_peer) } -> std::same_as<bool>;
+    device.ask(peer);
     device.give_up(peer, why);
 };
 

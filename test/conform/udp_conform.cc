@@ -54,6 +54,35 @@ struct UdpKit {
 using UdpKits = testing::Types<UdpKit<false>, UdpKit<true>>;
 PM_CONFORMANCE(Udp, UdpKits);
 
+// ---- who cannot seal ----
+
+// Its card says so: nobody waits for the answer that never comes.
+TEST(UdpGuards, APeerThatCannotSealIsAnErrorAtOnce)
+{
+    if (std::string why = test::enter_private_network(); !why.empty())
+        GTEST_SKIP() << why;
+    if (!udp::can_seal())
+        GTEST_SKIP() << "built without libsodium";
+    for (const char *guard : {"seal", "mac"}) {
+        udp::Settings settings;
+        settings.guard = guard;
+        auto device = udp::Udp::create(settings, Sink{}), other = udp::Udp::create({}, Sink{});
+        ASSERT_TRUE(device.ok() && other.ok());
+        std::byte bytes[udp::Card::max_size];
+        std::size_t size = other.value()->write_card(bytes);
+        EXPECT_TRUE(device.value()->connect(bytes, size).ok());
+        auto card = *udp::Card::read({bytes, size});
+        card.secret->front() ^= 1;  // of another
+        card.seals = false;
+        auto peer = device.value()->connect(bytes, card.write(bytes));
+        EXPECT_EQ(peer.ok(), std::string(guard) == "mac");
+        if (!peer.ok()) {
+            EXPECT_EQ(peer.error().status, Status::unreachable);
+            EXPECT_NE(peer.error().text.find("was built without libsodium"), std::string::npos) << peer.error().text;
+        }
+    }
+}
+
 // ---- strangers ----
 
 // One who knows where a process listens, and nothing else.

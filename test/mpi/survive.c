@@ -1,12 +1,14 @@
-/* Usage: survive recv|send|barrier|allreduce|long_allreduce|mcast|fuzzy|notify
+/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|mcast|fuzzy|notify
  * With MPI_ERRORS_RETURN, ranks talk to the last one, which is going to vanish. Every other rank must get an MPI error from the call
- * it is in and prints it. Nobody leaves, which would be another error for others, until the job is ended. */
+ * it is in and prints it. In flow the last one takes what the others send, so that data is on its way when it vanishes. Nobody
+ * leaves, which would be another error for others, until the job is ended. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 static int many[50000];
+static char large[1 << 20];
 
 int main(int argc, char **argv)
 {
@@ -45,8 +47,12 @@ int main(int argc, char **argv)
     printf("started %d on %s\n", (int) getpid(), name);
     fflush(stdout);
     while (error == MPI_SUCCESS) {
-        if (rank == last)
+        if (rank == last && strcmp(how, "flow") == 0)
+            error = MPI_Recv(large, sizeof large, MPI_BYTE, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        else if (rank == last)
             pause();
+        else if (strcmp(how, "flow") == 0)
+            error = MPI_Send(large, sizeof large, MPI_BYTE, last, 3, MPI_COMM_WORLD);
         else if (strcmp(how, "recv") == 0)
             error = MPI_Recv(&message, 1, MPI_INT, last, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         else if (strcmp(how, "send") == 0)

@@ -138,6 +138,7 @@ class WatchedLoopDevice : public LoopDevice {
   public:
     using LoopDevice::LoopDevice;
     bool in_use(const Peer *) const { return false; }
+    void ask(Peer *) {}
     void give_up(Peer *peer, const std::string &why) { peer->error = {Status::unreachable, why}; }
 };
 static_assert(Watched<WatchedLoopDevice>);

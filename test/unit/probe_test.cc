@@ -1,5 +1,5 @@
 // A host that answers is told from one that does not, without waiting.
-#include "netmod/core/probe.h"
+#include "base/probe.h"
 
 #include <gtest/gtest.h>
 

@@ -342,6 +342,35 @@ TEST(UdpEndpoint, AsksWhoIsQuietAndGivesUpAfterTheLimit)
     EXPECT_LE(pair.now() - begin, 31s);
 }
 
+// However it is found out that the host is there: that is asked for, and ends the silence.
+TEST(UdpEndpoint, AStoppedPeerIsWaitedForWhileItsHostIsThere)
+{
+    UdpPair pair;
+    ASSERT_TRUE(pair.open());
+    pair.exchange();
+    auto wait_for = [&](Time time, bool answers) {
+        unsigned asked = 0;
+        Transmission transmission;
+        for (Time begin = pair.now(); pair.now() < begin + time && !pair[0].failure();) {
+            pair.wait(pair[0].next_deadline() - pair.now());
+            while (pair[0].poll_transmit(&transmission, pair.now())) {
+                if (!transmission.asks_host)
+                    continue;
+                ++asked;
+                EXPECT_EQ(transmission.to.ip, pair.address(1).ip);
+                if (answers)
+                    pair[0].on_host_answered({transmission.to.ip, 0}, pair.now());
+            }
+        }
+        return asked;
+    };
+    EXPECT_GE(wait_for(1000s, true), 30u);
+    EXPECT_FALSE(pair[0].failure()) << pair[0].failure().text;
+    pair[0].on_host_answered(Address::v4({10, 0, 0, 3}, 0), pair.now());  // another one
+    EXPECT_GE(wait_for(31s, false), 1u);
+    EXPECT_TRUE(pair[0].failure());
+}
+
 TEST(UdpEndpoint, WhoComputedForLongAsksBeforeItGivesUp)
 {
     UdpPair pair;

@@ -1,5 +1,5 @@
-// Hosts are asked only when it is quiet for long, and only those that stay silent are given up. Time is ours; the hosts are this
-// one, which refuses, and one without a way to it.
+// Hosts are asked only when it is quiet for long, and only those that stay silent are given up. Time is ours, and what the kernel knows of
+// connections; the hosts are this one, which refuses, and one without a way to it.
 #include "netmod/core/watch.h"
 
 #include <fcntl.h>
@@ -26,7 +26,11 @@ class WatchTest : public testing::Test {
         socket_ = dup(STDIN_FILENO);
         close(socket_);
     }
-    void TearDown() override { switch_loopback(true); }
+    void TearDown() override
+    {
+        switch_loopback(true);
+        connections_.clear();
+    }
     // Without it nothing of this host answers any more.
     void switch_loopback(bool on)
     {
@@ -52,7 +56,8 @@ class WatchTest : public testing::Test {
 
     bool socket_is_open() const { return fcntl(socket_, F_GETFD) >= 0; }
 
-    Watch watch_;
+    static inline std::map<Ip, Connections> connections_;
+    Watch watch_{[](Time) { return connections_; }};
     Time now_ = 1000s;
     unsigned rounds_ = 0;
     bool loopback_ = true;
@@ -94,6 +99,51 @@ TEST_F(WatchTest, TheSilenceOfOneThatNeverAnsweredMeansNothing)
     watch_.meet(nowhere, now_);
     EXPECT_TRUE(run(now_ + 1000s, {here, nowhere}).empty());
     EXPECT_GE(rounds_, 15u) << "but it is asked again";
+}
+
+// Behind a firewall that drops probes.
+TEST_F(WatchTest, AHostThatDoesNotAcknowledgeForTheLimitIsDead)
+{
+    connections_[nowhere] = {true, Connections::believed, now_};
+    Time begin = now_;
+    EXPECT_EQ(run(begin + 100s, {here, nowhere}), std::vector<Ip>{nowhere});
+    EXPECT_GE(now_ - begin, Watch::patience + 20s);
+    EXPECT_LE(now_ - begin, Watch::patience + 21s);
+    EXPECT_EQ(rounds_, 1u);
+}
+
+TEST_F(WatchTest, AHostThatAcknowledgesIsThere)
+{
+    Time begin = now_;
+    for (int i = 0; i < 100; ++i) {
+        connections_[nowhere] = {true, Connections::believed, now_};
+        EXPECT_TRUE(run(now_ + 10s, {nowhere}).empty());
+    }
+    EXPECT_GE(rounds_, (now_ - begin) / 20s) << "and is asked again";
+}
+
+TEST_F(WatchTest, AHostThatHasAnsweredProbesAndAcknowledgesIsThere)
+{
+    EXPECT_TRUE(run(now_ + 2 * Watch::patience, {here}).empty());
+    switch_loopback(false);
+    for (int i = 0; i < 100; ++i) {
+        connections_[here] = {false, 0, now_};
+        EXPECT_TRUE(run(now_ + 10s, {here}).empty());
+    }
+}
+
+TEST_F(WatchTest, AConnectionThatWaitsForNothingIsNotSilent)
+{
+    connections_[nowhere] = {false, 0, now_};
+    EXPECT_TRUE(run(now_ + 1000s, {nowhere}).empty());
+}
+
+TEST_F(WatchTest, WhatWasNotSentAgainOftenMayBeBadLuck)
+{
+    connections_[nowhere] = {true, Connections::believed - 1, now_};
+    EXPECT_TRUE(run(now_ + 100s, {nowhere}).empty());
+    connections_[nowhere].repeats++;
+    EXPECT_EQ(run(now_ + 1s, {nowhere}), std::vector<Ip>{nowhere}) << "but it was asked all the time";
 }
 
 TEST_F(WatchTest, AHostThatAnswersIsAskedAgainAndAgain)

@@ -32,6 +32,7 @@ class Watching {
   public:
     virtual ~Watching() = default;
     virtual bool in_use(const void *peer) = 0;
+    virtual void ask(void *peer) = 0;
     virtual void give_up(void *peer, const std::string &why) = 0;
 };
 
@@ -155,6 +156,7 @@ class WatchingOf final : public Watching {
   public:
     explicit WatchingOf(D *device) : device_(device) {}
     bool in_use(const void *peer) override { return device_->in_use(static_cast<const typename D::Peer *>(peer)); }
+    void ask(void *peer) override { device_->ask(static_cast<typename D::Peer *>(peer)); }
     void give_up(void *peer, const std::string &why) override { device_->give_up(static_cast<typename D::Peer *>(peer), why); }
 
   private:

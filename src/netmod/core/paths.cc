@@ -1,5 +1,6 @@
 // Paths: the ways to a peer in the order of the routing rule, of which one is used; the next one when it turns out not to lead there.
 #include <algorithm>
+#include <set>
 
 #include "base/clock.h"
 #include "netmod/core/state.h"
@@ -273,13 +274,12 @@ static const Ip *watched_address(const pm_peer &peer)
 
 void watch_hosts(pm_core *core)
 {
+    // A peer of each host is asked.
     auto hosts = [core] {
-        std::vector<Ip> addresses;
+        std::set<Ip> addresses;
         for (const auto &[id, peer] : core->peers)
-            if (const Ip *address = watched_address(*peer))
-                addresses.push_back(*address);
-        std::ranges::sort(addresses);
-        addresses.erase(std::ranges::unique(addresses).begin(), addresses.end());
+            if (const Ip *address = watched_address(*peer); address != nullptr && addresses.insert(*address).second)
+                peer->used->channel->watching->ask(peer->used->peer());
         return addresses;
     };
     for (const Ip &dead : core->watch.step(clock_now(), core->silence_limit, hosts))
@@ -300,8 +300,15 @@ bool host_is_silent(pm_peer *peer)
         return false;
     if (peer->probe == nullptr)
         peer->probe = std::make_unique<Probe>();
-    if (peer->probe->ask(*part->address, clock_now()) != Probe::Answer::silent)
+    Time now = clock_now();
+    if (peer->probe->ask(*part->address, now) != Probe::Answer::silent)
         return false;
+    // The device has a connection there, so it is a firewall that is silent.
+    auto connections = find_connections(now);
+    if (auto found = connections.find(*part->address); found != connections.end() && !found->second.silent()) {
+        peer->probe = std::make_unique<Probe>();
+        return false;
+    }
     // Where nothing else is left, waiting may still help.
     plan_paths(peer);
     bool others = std::ranges::any_of(peer->paths, [&](const auto &path) {

@@ -27,7 +27,7 @@
 #include "netmod/core/failed.h"
 #include "netmod/core/handlers.h"
 #include "netmod/core/links.h"
-#include "netmod/core/probe.h"
+#include "base/probe.h"
 #include "netmod/routing/settings.h"
 #include "netmod/core/watch.h"
 #include "pm/device.h"

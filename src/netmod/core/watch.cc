@@ -28,19 +28,26 @@ void Watch::learn(Time now)
 
 std::vector<Ip> Watch::ask(Time now, Time limit)
 {
+    if (looked_ == never || now - looked_ >= look_interval) {
+        looked_ = now;
+        connections_ = look_(now);
+    }
     std::vector<Ip> dead;
     bool all_answered = true;
     for (Asked &each : asked_) {
         Probe::Answer answer = each.probe.ask(each.address, now);
-        if (answer == Probe::Answer::reached) {
+        if (answer == Probe::Answer::reached)
             answering_.insert(each.address);
+        Connections connections;
+        if (auto found = connections_.find(each.address); found != connections_.end())
+            connections = found->second;
+        if (answer == Probe::Answer::reached || connections.last_sign > each.since)
             continue;
-        }
-        bool means_something = answering_.contains(each.address);
-        if (answer == Probe::Answer::silent && !means_something)
+        bool answers_probes = answering_.contains(each.address);
+        if (answer == Probe::Answer::silent && !answers_probes && !connections.asked)
             continue;
         all_answered = false;
-        if (means_something && now - each.silent_since > limit)
+        if ((answers_probes || connections.silent()) && now - each.since > limit)
             dead.push_back(each.address);
         else if (answer == Probe::Answer::silent)
             each.probe = Probe(std::chrono::milliseconds(100));

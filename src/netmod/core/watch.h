@@ -1,25 +1,32 @@
 // Whether the hosts of peers are still there, while this process waits for a long time. For devices that do not find out by
-// themselves: TCP sends again for a quarter of an hour before it tells. Only hosts are asked, by probes: a process may compute.
+// themselves: TCP sends again for a quarter of an hour before it tells. Only hosts are asked: a process may compute, or be stopped.
 //
-// A host is asked once when it is met. Then nothing is asked while messages come. After `patience` of quiet each host is; one that
-// answers is asked again after as long, one that does not again and again, and it is dead when it has been silent for the limit. One
-// that has never answered is behind a firewall, for all that is known: its silence means nothing.
+// Nothing is asked while messages come. After `patience` of quiet each host is, over the device, where its kernel acknowledges what
+// arrives in a connection, and by a probe. One that answers is asked again after as long; it is dead when it has been silent for the
+// limit. A connection has been answered before, or it would be none; the silence of a probe means nothing where the host has never
+// answered one, which may be behind a firewall. So a host is probed once when it is met.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <mutex>
 #include <set>
 #include <vector>
 
 #include "base/subnet.h"
 #include "base/time.h"
-#include "netmod/core/probe.h"
+#include "netmod/core/connections.h"
+#include "base/probe.h"
 
 namespace pm {
 
 class Watch {
   public:
+    using Look = std::map<Ip, Connections> (*)(Time now);
+
+    explicit Watch(Look look = find_connections) : look_(look) {}
+
     // A process there has been reached. By any thread; all others by one at a time.
     void meet(const Ip &address, Time now);
     // Now and then: whether those who were met have answered.
@@ -28,8 +35,8 @@ class Watch {
     // Something came.
     void noise() { quiet_since_ = never; }
 
-    // Called while it is quiet; `hosts` answers the addresses to watch and is asked when a round begins. The addresses that have
-    // been silent for `limit`, once.
+    // Called while it is quiet; `hosts` is called when a round begins: it asks over the devices and answers the addresses to watch.
+    // The addresses that have been silent for `limit`, once.
     template <class Hosts>
     std::vector<Ip> step(Time now, Time limit, Hosts hosts)
     {
@@ -40,19 +47,22 @@ class Watch {
         }
         if (now - quiet_since_ < patience)
             return {};
-        if (asked_.empty())
+        if (asked_.empty()) {
             for (const Ip &address : hosts())
                 asked_.push_back({address, Probe(Time::zero()), now});
+            looked_ = never;
+        }
         return ask(now, limit);
     }
 
     static constexpr std::chrono::seconds patience{5};
+    static constexpr std::chrono::milliseconds look_interval{100};
 
   private:
     struct Asked {
         Ip address;
         Probe probe;
-        Time silent_since;
+        Time since;
     };
     std::vector<Ip> ask(Time now, Time limit);
 
@@ -64,6 +74,9 @@ class Watch {
     std::set<Ip> answering_;
     Time quiet_since_ = never;
     std::vector<Asked> asked_;
+    const Look look_;
+    Time looked_ = never;
+    std::map<Ip, Connections> connections_;  // as they were then
 };
 
 }  // namespace pm

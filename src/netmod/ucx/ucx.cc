@@ -57,7 +57,7 @@ bool has_ended(void *request)
 }  // namespace
 
 struct Ucx::Greeting {
-    enum Kind : std::uint64_t { hello, welcome, stranger, bye };
+    enum Kind : std::uint64_t { hello, welcome, stranger, bye, nothing };
     Kind kind = hello;
     std::uint64_t from = 0, to = 0;  // processes
     std::uint64_t peer = 0;          // the place of the greeted peer in the greeter's list, which the answer repeats
@@ -95,8 +95,11 @@ class Ucx::Waiting final : public Offer {
 Result<std::unique_ptr<Ucx>> Ucx::create(const Settings &settings, const Sink &sink)
 {
     listen_to_ucx();
-    // A peer that does not answer must not hold up the others. This setting of a transport is read from the environment only.
+    // A peer that does not answer must not hold up the others. These settings of a transport are read from the environment only.
     setenv("UCX_TCP_CONN_NB", "y", 0);
+    // Whoever waits asks by ask(), and a setting says how long; UCX would end a connection after 16 s without an answer, of the side alone
+    // that made it.
+    setenv("UCX_TCP_KEEPIDLE", "inf", 0);
     std::unique_ptr<Ucx> device(new Ucx);
     device->sink_ = sink;
     if (Error error = device->open(settings))
@@ -509,8 +512,11 @@ void Ucx::send_greeting(ucp_ep_h endpoint, const Greeting &greeting, Peer *peer)
     outstanding_++;
     ucs_status_ptr_t request =
         ucp_am_send_nbx(endpoint, greeting_id, operation->header.data(), sizeof greeting, nullptr, 0, &param);
-    if (UCS_PTR_IS_PTR(request))
+    if (UCS_PTR_IS_PTR(request)) {
+        if (greeting.kind == Greeting::nothing)
+            peer->buffered += operation->buffered = sizeof(Operation);
         return;
+    }
     outstanding_--;
     give_back(operation);
     if (UCS_PTR_IS_ERR(request) && peer != nullptr)
@@ -525,6 +531,8 @@ ucs_status_t Ucx::on_greeting(void *context, const void *header, std::size_t hea
     if (header_size != sizeof greeting || self->closing_down_)
         return UCS_OK;
     std::memcpy(&greeting, header, sizeof greeting);
+    if (greeting.kind == Greeting::nothing)
+        return UCS_OK;  // and nobody is disturbed
     self->done_++;
     if (greeting.kind == Greeting::hello) {
         if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0)
@@ -559,6 +567,14 @@ ucs_status_t Ucx::on_greeting(void *context, const void *header, std::size_t hea
         self->lose(peer, UCS_ERR_UNREACHABLE);
     }
     return UCS_OK;
+}
+
+// What waits in UCX is asked already.
+void Ucx::ask(Peer *peer)
+{
+    InsideGate inside(gate_);
+    if (in_use(peer) && peer->endpoint != nullptr && peer->buffered == 0)
+        send_greeting(peer->endpoint, {Greeting::nothing, process_, peer->process}, peer);
 }
 
 void Ucx::give_up(Peer *peer, const std::string &why)

@@ -81,8 +81,10 @@ class Ucx {
     void renew(Peer *peer);
     void introduce(const void *card, std::size_t size, pm_peer *source);
 
-    // Whether it was reached and is not gone; and the end of it when the caller knows better.
+    // Whether it was reached and is not gone; something for the peer's host to acknowledge, which says nothing to the peer; and the end of
+    // it when the caller knows better.
     bool in_use(const Peer *peer) const { return peer->state == Peer::State::open && !peer->left; }
+    void ask(Peer *peer);
     void give_up(Peer *peer, const std::string &why);
 
     Status try_send(Peer *peer, const Message &message, SendProgress *progress);

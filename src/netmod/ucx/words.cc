@@ -24,8 +24,10 @@ ucs_log_func_rc_t note(const char *, unsigned, const char *, ucs_log_level_t lev
     va_copy(copy, arguments);
     std::vsnprintf(text, sizeof text, message, copy);
     va_end(copy);
-    if (level == UCS_LOG_LEVEL_WARN)  // Ucx::create() sets this one, whatever transports there are
-        return std::strstr(text, "UCX_TCP_CONN_NB") != nullptr ? UCS_LOG_FUNC_RC_STOP : UCS_LOG_FUNC_RC_CONTINUE;
+    if (level == UCS_LOG_LEVEL_WARN) {  // Ucx::create() sets these, whatever transports there are
+        bool ours = std::strstr(text, "UCX_TCP_CONN_NB") != nullptr || std::strstr(text, "UCX_TCP_KEEPIDLE") != nullptr;
+        return ours ? UCS_LOG_FUNC_RC_STOP : UCS_LOG_FUNC_RC_CONTINUE;
+    }
     std::lock_guard lock(mutex);
     words = text;
     return UCS_LOG_FUNC_RC_STOP;

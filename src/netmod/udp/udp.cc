@@ -129,6 +129,10 @@ Result<Udp::Peer *> Udp::connect(const void *card, std::size_t size)
     if (other->guard == GuardKind::seal && !can_seal())
         return Error{Status::unreachable, "udp: a peer wants its packets sealed (" + prefix +
                                               "GUARD), and this library was built without libsodium, which does that"};
+    if (endpoint_->card().guard == GuardKind::seal && !other->seals)
+        return Error{Status::unreachable, "udp: this process wants its packets sealed (" + prefix + "GUARD), and the peer at " +
+                                              other->addresses.front().text() +
+                                              " was built without libsodium, which does that; build it with it, or choose \"mac\""};
     InsideGate inside(gate_);
     Peer *peer = endpoint_->connect(*other);
     if (peer == nullptr)
@@ -196,11 +200,35 @@ void Udp::transmit(Time time)
     if (transmitting_ || !socket_->flush())
         return;
     transmitting_ = true;
-    while (endpoint_->poll_transmit(&transmission_, time))
+    while (endpoint_->poll_transmit(&transmission_, time)) {
+        if (transmission_.asks_host) [[unlikely]]
+            ask_host(transmission_.to.ip, time);
         if (!socket_->send(transmission_))
             break;
+    }
     transmitting_ = false;
     note_deadline();
+}
+
+// By TCP as well: a kernel refuses packets of UDP about once a second to one host, where many processes may ask, and connections always.
+void Udp::ask_host(const Ip &address, Time time)
+{
+    std::vector<HostAsk> &asks = host_asks_[caring_];
+    if (std::ranges::find(asks, address, &HostAsk::address) != asks.end())
+        return;
+    asks.push_back({address, Probe(Time::zero())});
+    asks.back().probe.ask(address, time);  // the answer is looked at before time means anything
+}
+
+void Udp::on_timer(Time time)
+{
+    std::erase_if(host_asks_[caring_], [&](HostAsk &each) {
+        Probe::Answer answer = each.probe.ask(each.address, time);
+        if (answer == Probe::Answer::reached)
+            endpoint_->on_host_answered({each.address, 0}, time);
+        return answer != Probe::Answer::none_yet;
+    });
+    endpoint_->on_timer(time);
 }
 
 void Udp::note_deadline()
@@ -267,7 +295,7 @@ unsigned Udp::poll()
             may_have_slept_.store(false, std::memory_order_relaxed);
         Time time = receive_time_ == never ? now() : receive_time_;
         if (time >= endpoint_->next_deadline())
-            endpoint_->on_timer(time);
+            on_timer(time);
         if (endpoint_->wants_to_transmit() || socket_->stalled())
             transmit(time);
         else if (count > 0)
@@ -340,14 +368,16 @@ void Udp::care()
         if (leaving_ || polls != std::exchange(seen, polls))
             continue;
         InsideGate inside(gate_);
+        caring_ = true;
         for (unsigned count = 0; count < caretaker_limit;) {
             unsigned received = receive(true);
             if (received == 0)
                 break;
             count += received;
         }
-        endpoint_->on_timer(now());
+        on_timer(now());
         transmit(now());
+        caring_ = false;
     }
 }
 

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/gate.h"
+#include "base/probe.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "netmod/udp/io/interfaces.h"
@@ -94,8 +95,14 @@ class Udp {
     };
     Udp() = default;
     static Time now() { return clock_now(); }
+    struct HostAsk {
+        Ip address;
+        Probe probe;
+    };
     unsigned receive(bool park);
     void transmit(Time now);
+    void ask_host(const Ip &address, Time now);
+    void on_timer(Time now);
     void note_deadline();
     void care();
     void start_caretaker();
@@ -116,6 +123,8 @@ class Udp {
     std::atomic<bool> may_have_slept_{false};
 
     Gate gate_;  // a thread of the owner is inside, or the caretaker
+    bool caring_ = false;  // it is the caretaker
+    std::vector<HostAsk> host_asks_[2];  // of the owner and of the caretaker, which has files of its own
     std::thread caretaker_;
     std::mutex mutex_;  // of what follows
     std::condition_variable leave_;

@@ -87,7 +87,7 @@ std::string in_seconds(Time time)
 }  // namespace
 
 Endpoint::Endpoint(const ProtocolSettings &settings, const Key &secret, std::vector<Address> addresses, const Sink &sink)
-    : settings_(settings), sink_(sink), card_{name_of(secret), secret, settings.guard, std::move(addresses)},
+    : settings_(settings), sink_(sink), card_{name_of(secret), secret, settings.guard, can_seal(), std::move(addresses)},
       hello_key_(hello_key(secret)), share_(settings.receive_buffer)
 {
     table_.emplace_back();  // no pair has number 0
@@ -410,7 +410,7 @@ bool Endpoint::send_at_once(Peer *peer, const Message &message, Transmission *tr
         return false;
     transmission->pieces.clear();
     transmission->size = transmission->segment = 0;
-    transmission->may_fragment = false;
+    transmission->may_fragment = transmission->asks_host = false;
     transmission->to = peer->address;
     add(peer, *flight, transmission, now);
     ++counters_.transmissions;
@@ -787,24 +787,18 @@ bool Endpoint::is_of_peer_alone(const Peer *peer, const Address &address) const
     return !ours(address) || std::ranges::all_of(peer->card.addresses, ours);
 }
 
-// The host is there, so silent processes on it are only stopped.
-void Endpoint::on_host_answered(const Address &to, const Header &quoted, Time now)
+void Endpoint::on_host_answered(const Address &at, Time now)
 {
-    auto is_ours = [&](const auto &peer) { return peer != nullptr && is_sent_by_us(peer.get(), quoted); };
-    if (std::ranges::none_of(table_, is_ours)) {
-        ++counters_.alien;
-        return;
-    }
     for (auto &entry : table_) {
         Peer *peer = entry.get();
         if (peer == nullptr)
             continue;
-        if (peer->state == PairState::open && peer->silent_since != never && peer->address.ip == to.ip) {
+        if (peer->state == PairState::open && peer->silent_since != never && peer->address.ip == at.ip) {
             peer->silent_since = now;
             peer->asks = 0;
-        } else if (peer->state == PairState::asking && is_of_peer_alone(peer, to) &&
+        } else if (peer->state == PairState::asking && is_of_peer_alone(peer, at) &&
                    now - peer->first_asked < settings_.contact_patience * settings_.silence_limit &&
-                   std::ranges::any_of(peer->card.addresses, [&](const Address &one) { return one.ip == to.ip; })) {
+                   std::ranges::any_of(peer->card.addresses, [&](const Address &one) { return one.ip == at.ip; })) {
             peer->asking_since = now;
         }
     }
@@ -823,8 +817,13 @@ Time Endpoint::last_sign_of_host(const Peer *peer) const
 
 void Endpoint::on_refused(const Address &to, const Header &quoted, Time now)
 {
-    if (to.port == closed_port)
-        return on_host_answered(to, quoted, now);
+    if (to.port == closed_port) {
+        auto is_ours = [&](const auto &peer) { return peer != nullptr && is_sent_by_us(peer.get(), quoted); };
+        if (std::ranges::any_of(table_, is_ours))
+            return on_host_answered(to, now);
+        ++counters_.alien;
+        return;
+    }
     for (auto &entry : table_) {
         Peer *peer = entry.get();
         if (peer == nullptr || (peer->state != PairState::open && peer->state != PairState::asking))
@@ -1022,7 +1021,7 @@ bool Endpoint::poll_transmit(Transmission *transmission, Time now)
             continue;
         }
         transmission->pieces.clear();
-        transmission->may_fragment = false;
+        transmission->may_fragment = transmission->asks_host = false;
         bool something = transmit_greeting(peer, transmission) || transmit_control(peer, transmission, now) ||
                          transmit_data(peer, transmission, now);
         ready_.pop_front();
@@ -1135,6 +1134,7 @@ bool Endpoint::transmit_host_ask(Peer *peer, Transmission *transmission)
     --peer->owed_host_asks;
     transmission->to = peer->state == PairState::open ? peer->address : peer->card.addresses[peer->owed_host_asks];
     transmission->to.port = closed_port;
+    transmission->asks_host = true;
     Header header;
     header.number = number_from(peer->nonce);
     transmission->control.assign(sizeof header, std::byte{0});

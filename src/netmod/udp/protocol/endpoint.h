@@ -127,6 +127,7 @@ struct Transmission {
     std::size_t segment = 0;
     std::size_t size = 0;
     bool may_fragment = false;  // the path seems to be narrower than our shortest packets
+    bool asks_host = false;     // whether it is there; other ways to find out serve as well: on_host_answered()
     std::vector<std::byte> control;
 };
 
@@ -185,6 +186,8 @@ class Endpoint {
     // Nobody listens at an address to which something was sent, says a host; `quoted` is what it says was sent. A hint: a packet that is
     // not ours says nothing, and one that is makes us ask. Only refusals for as long as one that lives would answer within are believed.
     void on_refused(const Address &to, const Header &quoted, Time now);
+    // The host at this address, whatever the port, is there: processes on it that are silent are only stopped.
+    void on_host_answered(const Address &at, Time now);
     // Longer datagrams than this do not get there, says our host, or one on the way about what it quotes. Port 0: for all of the address.
     void on_too_wide(const Address &to, std::size_t width, const Header *quoted, Time now);
 
@@ -250,7 +253,6 @@ class Endpoint {
     void on_welcome(const Datagram &datagram, Time now);
     void on_ack_fields(Peer *peer, const Header &header, std::span<const std::byte> bitmap, Time now);
     void heard(Peer *peer, Time now);
-    void on_host_answered(const Address &to, const Header &quoted, Time now);
     bool is_of_peer_alone(const Peer *peer, const Address &address) const;
     Time last_sign_of_host(const Peer *peer) const;
 

@@ -5,8 +5,11 @@
 namespace pm::udp {
 namespace {
 
-// A card: who, port, guard, numbers of IPv4 and of IPv6 addresses in one byte, the addresses. Who: the secret, or the name.
+// A card: who, port, a byte, the addresses. Who: the secret, or the name. The byte, from its lowest bit on: the numbers of IPv4 (3 bits)
+// and of IPv6 addresses (2), whether it cannot seal, its guard (2).
 constexpr std::size_t after_who = 2 + 1;
+constexpr unsigned most_of_family[] = {7, 3};
+constexpr unsigned cannot_seal = 1 << 5;
 
 std::size_t write_card(const Card &card, std::byte *bytes, std::span<const std::byte> who)
 {
@@ -16,7 +19,7 @@ std::size_t write_card(const Card &card, std::byte *bytes, std::span<const std::
     for (int family = 0; family < 2; ++family) {
         std::size_t size = family == 0 ? 4 : 16;
         for (const Address &address : card.addresses) {
-            if (address.is_v4() != (family == 0) || next + size > end || counts[family] == 7)
+            if (address.is_v4() != (family == 0) || next + size > end || counts[family] == most_of_family[family])
                 continue;
             std::memcpy(next, address.ip.data() + 16 - size, size);
             next += size;
@@ -26,7 +29,7 @@ std::size_t write_card(const Card &card, std::byte *bytes, std::span<const std::
     std::uint16_t port = card.addresses.empty() ? 0 : card.addresses.front().port;
     std::memcpy(bytes, who.data(), who.size());
     std::memcpy(bytes + who.size(), &port, sizeof port);
-    bytes[who.size() + 2] = static_cast<std::byte>(static_cast<unsigned>(card.guard) << 6 | counts[1] << 3 | counts[0]);
+    bytes[who.size() + 2] = static_cast<std::byte>(static_cast<unsigned>(card.guard) << 6 | (card.seals ? 0 : cannot_seal) | counts[1] << 3 | counts[0]);
     return static_cast<std::size_t>(next - bytes);
 }
 
@@ -38,11 +41,12 @@ std::optional<Card> read_card(std::span<const std::byte> bytes, std::span<std::b
     std::uint16_t port;
     std::memcpy(who.data(), bytes.data(), who.size());
     std::memcpy(&port, bytes.data() + who.size(), sizeof port);
-    auto counts = static_cast<unsigned>(bytes[who.size() + 2]);
-    unsigned v4 = counts & 7, v6 = counts >> 3 & 7;
-    if (counts >> 6 > static_cast<unsigned>(GuardKind::seal) || bytes.size() != who.size() + after_who + 4 * v4 + 16 * v6 || port == 0)
+    auto byte = static_cast<unsigned>(bytes[who.size() + 2]);
+    unsigned v4 = byte & most_of_family[0], v6 = byte >> 3 & most_of_family[1];
+    if (byte >> 6 > static_cast<unsigned>(GuardKind::seal) || bytes.size() != who.size() + after_who + 4 * v4 + 16 * v6 || port == 0)
         return std::nullopt;
-    card.guard = static_cast<GuardKind>(counts >> 6);
+    card.guard = static_cast<GuardKind>(byte >> 6);
+    card.seals = (byte & cannot_seal) == 0;
     const std::byte *next = bytes.data() + who.size() + after_who;
     for (unsigned i = 0; i < v4 + v6; ++i) {
         std::size_t size = i < v4 ? 4 : 16;

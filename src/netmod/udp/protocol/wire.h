@@ -89,6 +89,7 @@ struct Card {
     std::uint64_t name = 0;
     std::optional<Key> secret;           // none: of a process that greeted us, and whose card we do not have
     GuardKind guard = GuardKind::token;  // how this process wants its packets, at least
+    bool seals = true;                   // it can
     std::vector<Address> addresses;      // all with the same port
 
     std::size_t write(std::byte *bytes) const;  // into max_size bytes; addresses that do not fit are left out

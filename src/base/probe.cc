@@ -1,4 +1,4 @@
-#include "netmod/core/probe.h"
+#include "base/probe.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

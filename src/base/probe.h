@@ -1,5 +1,5 @@
 // Whether a host answers at an address: a connection by TCP to a port that hardly anybody listens on. A refusal is an answer, and the
-// host's kernel gives it whatever its processes do. For networks on which a peer that computes cannot answer by itself.
+// host's kernel gives it whatever its processes do. For peers that cannot answer by themselves: they compute, or are stopped.
 #pragma once
 
 #include <chrono>
