@@ -115,9 +115,4 @@ class Target : BarrierTransport {
 }  // namespace
 }  // namespace pm::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
-{
-    pm::fuzz::Choices choices(data, size);
-    pm::fuzz::Target(choices).run();
-    return 0;
-}
+PM_FUZZ(pm::fuzz::Target)

@@ -251,9 +251,4 @@ class Pair {
 }  // namespace
 }  // namespace pm::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
-{
-    pm::fuzz::Choices choices(data, size);
-    pm::fuzz::Pair(choices).run();
-    return 0;
-}
+PM_FUZZ(pm::fuzz::Pair)

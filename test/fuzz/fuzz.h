@@ -85,3 +85,12 @@ class Choices {
 };
 
 }  // namespace pm::fuzz
+
+// The entry of a target that is made of choices and runs until they are used up.
+#define PM_FUZZ(Target) \
+    extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) \
+    { \
+        pm::fuzz::Choices choices(data, size); \
+        Target(choices).run(); \
+        return 0; \
+    }

@@ -341,6 +341,7 @@ class Target : public Transport {
         auto place = address - reinterpret_cast<std::uint64_t>(shared_.get());
         return place <= sizeof(Shared) && size <= sizeof(Shared) - place ? reinterpret_cast<void *>(address) : nullptr;
     }
+    bool may_open(std::uint32_t group) override { return group == 7 && !choices_.one_in(8); }
     void dropped(const pm_peer *) override {}
     void failed(const std::string &text) override { failure_ = text.empty() ? "send" : text; }
 
@@ -361,9 +362,4 @@ class Target : public Transport {
 }  // namespace
 }  // namespace pm::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
-{
-    pm::fuzz::Choices choices(data, size);
-    pm::fuzz::Target(choices).run();
-    return 0;
-}
+PM_FUZZ(pm::fuzz::Target)

@@ -29,6 +29,13 @@ class Target : WindowTransport {
             take();
     }
 
+    void run()
+    {
+        for (int count = 0; choices_.any() && count < 64; ++count)
+            step();
+    }
+
+  private:
     void step()
     {
         switch (choices_.byte() % 12) {
@@ -79,7 +86,6 @@ class Target : WindowTransport {
         }
     }
 
-  private:
     struct Queued {
         void *cookie;
         const void *data;
@@ -204,11 +210,4 @@ class Target : WindowTransport {
 }  // namespace
 }  // namespace pm::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
-{
-    pm::fuzz::Choices choices(data, size);
-    pm::fuzz::Target target(choices);
-    for (int count = 0; choices.any() && count < 64; ++count)
-        target.step();
-    return 0;
-}
+PM_FUZZ(pm::fuzz::Target)
