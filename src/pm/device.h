@@ -148,7 +148,7 @@ concept Offers = requires(D device, typename D::Peer *peer, const Message &messa
 // Peers are processes of this host, and memory is common.
 // - is_beside(): the owner of this card can be connected to, and connect to this process, whatever happens.
 // - peer_can_pull(): the peer told that it can read our memory. prepare() does what the first message does otherwise; no other thread may
-//   be sending then. pull() copies from the peer's memory.
+//   be sending then. pull() copies from the peer's memory; so do read_memory() and write_memory() of one that is prepared, under no lock.
 // - Blocks of allocate_shared() are read by peers without a system call; view() is where such memory of a peer is here, or null.
 // - ring_at() makes the peer look around, asleep or not; may_sleep() is false when it is known to be awake.
 // - has_ended(): the process has; false when that is not known. grant_of(): the cores it may use.
@@ -160,6 +160,8 @@ concept SharesMemory = requires(D device, typename D::Peer *peer, const typename
     { device.peer_can_pull(const_peer) } -> std::same_as<bool>;
     { device.prepare(peer) } -> std::same_as<Status>;
     { device.pull(peer, address, pieces, size) } -> std::same_as<bool>;
+    { device.read_memory(const_peer, address, block, size) } -> std::same_as<bool>;
+    { device.write_memory(const_peer, address, block, size) } -> std::same_as<bool>;
     { device.allocate_shared(size) } -> std::same_as<void *>;
     device.free_shared(block);
     { device.view(peer, address, size) } -> std::same_as<void *>;

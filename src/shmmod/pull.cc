@@ -52,6 +52,19 @@ bool pull(std::int32_t process, std::uint64_t address, const iovec *pieces, std:
     return true;
 }
 
+bool push(std::int32_t process, std::uint64_t address, const void *data, std::size_t size)
+{
+    for (std::size_t done = 0; done < size;) {
+        iovec local{const_cast<char *>(static_cast<const char *>(data)) + done, size - done};
+        iovec remote{reinterpret_cast<void *>(address + done), size - done};
+        ssize_t put = process_vm_writev(process, &local, 1, &remote, 1, 0);
+        if (put <= 0 && !(put < 0 && errno == EINTR))
+            return false;
+        done += put > 0 ? static_cast<std::size_t>(put) : 0;
+    }
+    return true;
+}
+
 bool pull_works(std::int32_t process, std::uint64_t address, std::uint64_t expected)
 {
     std::uint64_t value = 0;

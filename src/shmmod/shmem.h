@@ -152,6 +152,16 @@ class Shmem {
     Status prepare(Peer *peer) { return peer->ready != nullptr ? Status::ok : attach(peer); }
     // Copies from the peer's memory; false when it cannot be read.
     bool pull(Peer *peer, std::uint64_t address, const iovec *pieces, std::size_t count);
+    // By the kernel, of a peer that is prepared. No lock needed.
+    bool read_memory(const Peer *peer, std::uint64_t address, void *data, std::size_t size) const
+    {
+        iovec piece{data, size};
+        return shmem::pull(peer->card.process, address, &piece, 1);
+    }
+    bool write_memory(const Peer *peer, std::uint64_t address, const void *data, std::size_t size) const
+    {
+        return shmem::push(peer->card.process, address, data, size);
+    }
 
     // What peers read without a system call when they pull it. See heap.h.
     void *allocate_shared(std::size_t size) { return heap_.allocate(size); }

@@ -45,6 +45,8 @@ typedef struct {
 
 typedef struct {
     struct pm_window *window;   /* of every one (composite_win.c) */
+    struct pm_direct *direct;   /* of those whose parts are all in memory that every rank sees; NULL: of others */
+    struct MPIDI_COMPOSITE_ranks *access, *exposure;    /* of the last groups of MPI_Win_start and MPI_Win_post on a direct one */
     bool one_sided;             /* some target's memory may be reached without the target */
     MPIDI_COMPOSITE_epochs_t posts, completes;
 } MPIDI_COMPOSITE_win_t;

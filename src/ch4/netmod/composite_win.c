@@ -10,6 +10,7 @@
 int MPIDI_COMPOSITE_windows_init(void)
 {
     MPL_COMPILE_TIME_ASSERT(PM_NOTIFICATIONS == MPIX_MAX_NOTIFICATIONS);
+    MPIDI_COMPOSITE_direct_init();
     MPL_COMPILE_TIME_ASSERT(PM_COUNTERS == MPIX_MAX_COUNTERS);
     return pm_windows_open(MPIDI_COMPOSITE_global.core, MPIR_CVAR_CH4_COMPOSITE_NOTIFY);
 }
@@ -28,6 +29,24 @@ static void *memory_of(void *context, int rank)
     if (MPIDIG_WIN(win, shared_table) == NULL || places == NULL || places[rank] < 0)
         return NULL;
     return MPIDIG_WIN(win, shared_table)[places[rank]].shm_base_addr;
+}
+
+/* All ranks see all of it, or it is for messages: a lock must be the same for everybody. Dynamic windows have no parts. */
+static int agree_on_direct(MPIR_Win * win)
+{
+    int mpi_errno = MPI_SUCCESS, mine, all = 0;
+    MPIR_Errflag_t errflag = MPIR_ERR_NONE;
+    pm_window *window = MPIDI_COMPOSITE_WIN(win).window;
+
+    MPIDI_COMPOSITE_WIN(win).direct = NULL;
+    MPIDI_COMPOSITE_WIN(win).access = MPIDI_COMPOSITE_WIN(win).exposure = NULL;
+    if (win->create_flavor == MPI_WIN_FLAVOR_DYNAMIC)
+        return MPI_SUCCESS;
+    mine = pm_window_may_be_direct(window);
+    mpi_errno = MPIR_Allreduce(&mine, &all, 1, MPI_INT, MPI_LAND, win->comm_ptr, &errflag);
+    if (mpi_errno == MPI_SUCCESS && all)
+        MPIDI_COMPOSITE_WIN(win).direct = pm_window_make_direct(window);
+    return mpi_errno;
 }
 
 int MPIDI_COMPOSITE_window_open(MPIR_Win * win, bool registers)
@@ -51,6 +70,7 @@ int MPIDI_COMPOSITE_window_open(MPIR_Win * win, bool registers)
     setup.context = win;
     setup.peer = peer_of;
     setup.memory = memory_of;
+    setup.is_shared = comm->local_size == 1 || MPIDIG_WIN(win, shared_table) != NULL;
     setup.registers = registers;
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     window = pm_window_open(&setup, mine, &card_size);
@@ -65,6 +85,7 @@ int MPIDI_COMPOSITE_window_open(MPIR_Win * win, bool registers)
     for (int rank = 0; rank < comm->local_size; rank++)
         pm_window_meet(window, rank, all + (size_t) rank * card_size);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    mpi_errno = agree_on_direct(win);
 
   fn_fail:
     MPL_free(all);
@@ -79,6 +100,8 @@ void MPIDI_COMPOSITE_window_close(MPIR_Win * win)
     pm_window_close(MPIDI_COMPOSITE_WIN(win).window);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     MPIDI_COMPOSITE_WIN(win).window = NULL;
+    MPIDI_COMPOSITE_direct_free(win);
+    MPIDI_COMPOSITE_WIN(win).direct = NULL;
 }
 
 bool MPIDI_COMPOSITE_moved_alone(MPIDI_COMPOSITE_move_t move, void *origin_addr, int origin_count, MPI_Datatype origin_datatype,

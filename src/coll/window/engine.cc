@@ -116,6 +116,7 @@ pm_window *WindowEngine::open(const pm_window_setup &setup, void *card)
     for (std::size_t i = 0; i < window->counted.size(); ++i)
         window->counted[i] = window->board->counted(i);
     window->board->discard.store(0, std::memory_order_relaxed);
+    window->board->epochs.reset((setup.id << 32) + static_cast<std::uint64_t>(setup.rank) + 1);
     windows_[setup.id] = std::move(made);
     return window;
 }
@@ -137,6 +138,7 @@ void WindowEngine::meet(pm_window *window, int rank, const void *card)
     target.peer = window->setup.peer(window->setup.context, rank);
     if (its.board != 0)
         target.board = transport_.view(target.peer, its.board);
+    target.name_address = its.board + offsetof(WindowBoard, epochs) + offsetof(EpochBoard, name);
     if (target.board != nullptr)
         target.memory = static_cast<std::byte *>(window->setup.memory(window->setup.context, rank));
     target.direct = target.memory != nullptr;

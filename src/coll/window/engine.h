@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "coll/window/direct.h"
+#include "coll/window/epochs.h"
 #include "coll/window/window.h"
 #include "netmod/core/memory.h"
 #include "pm/message.h"
@@ -31,6 +33,7 @@ struct alignas(64) WindowBoard {
     };
     alignas(64) Counts by_processors;
     Counts by_devices;
+    EpochBoard epochs;
 
     // [N2] pairs with [N1].
     std::uint32_t notified(std::size_t which) const
@@ -163,6 +166,7 @@ struct pm_window {
         bool direct = false;      // we see its memory and its board
         std::byte *memory = nullptr;
         pm::coll::WindowBoard *board = nullptr;
+        std::uint64_t name_address = 0;  // of its board's name, there
         std::uint64_t base = 0, bytes = 0, unit = 1;
         std::uint64_t issued = 0, asked = 0, known = 0, arrived = 0;
         std::uint64_t forwarded = 0;  // the last one that was somebody else's
@@ -198,6 +202,11 @@ struct pm_window {
     std::array<std::uint32_t, PM_NOTIFICATIONS> taken{};
     std::array<std::uint32_t, PM_COUNTERS> counted{};
     bool near = true;          // all targets are direct
+    pm_direct direct{};        // direct.h
+    std::vector<pm_direct_part> direct_parts;
+    std::vector<unsigned char> direct_bytes;
+    std::vector<std::uint32_t> direct_counts;
+    std::uint32_t fences = 0;  // that we have come to
     std::vector<int> unknown;  // those with known < issued
     std::vector<pm::coll::WindowEngine::Sync> syncs;
     std::map<std::pair<int, int>, std::deque<Offer>> offers;                          // by target and key

@@ -49,6 +49,8 @@ class SharedMemory {
     virtual bool peer_can_pull(const void *peer) = 0;
     virtual bool prepare(void *peer) = 0;
     virtual bool pull(void *peer, std::uint64_t address, const iovec *pieces, std::size_t count) = 0;
+    virtual bool read_memory(const void *peer, std::uint64_t address, void *data, std::size_t size) = 0;
+    virtual bool write_memory(const void *peer, std::uint64_t address, const void *data, std::size_t size) = 0;
     virtual void *allocate(std::size_t size) = 0;
     virtual void free(void *block) = 0;
     virtual void *view(void *peer, std::uint64_t address, std::size_t size) = 0;
@@ -186,6 +188,14 @@ class SharedMemoryOf final : public SharedMemory {
     bool pull(void *peer, std::uint64_t address, const iovec *pieces, std::size_t count) override
     {
         return device_->pull(of(peer), address, pieces, count);
+    }
+    bool read_memory(const void *peer, std::uint64_t address, void *data, std::size_t size) override
+    {
+        return device_->read_memory(of(peer), address, data, size);
+    }
+    bool write_memory(const void *peer, std::uint64_t address, const void *data, std::size_t size) override
+    {
+        return device_->write_memory(of(peer), address, data, size);
     }
     void *allocate(std::size_t size) override { return device_->allocate_shared(size); }
     void free(void *block) override { device_->free_shared(block); }

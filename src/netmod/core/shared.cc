@@ -51,6 +51,18 @@ int pm_pull(const pm_peer *peer, uint64_t address, const struct iovec *pieces, s
     return PM_OK;
 }
 
+int pm_read_memory(const pm_peer *peer, uint64_t address, void *data, size_t size)
+{
+    SharedMemory *shared = shared_with(peer);
+    return shared != nullptr && shared->read_memory(peer->used->peer(), address, data, size);
+}
+
+int pm_write_memory(const pm_peer *peer, uint64_t address, const void *data, size_t size)
+{
+    SharedMemory *shared = shared_with(peer);
+    return shared != nullptr && shared->write_memory(peer->used->peer(), address, data, size);
+}
+
 void *pm_shared_alloc(pm_core *core, size_t size)
 {
     static_assert(PM_SHARED_LIMIT == pm::shmem::heap_block);

@@ -20,6 +20,10 @@ int pm_on_host(const pm_peer *peer);
 int pm_has_ended(const pm_peer *peer);  /* a process of this host has; 0 when that is not known */
 void *pm_shared_view(pm_peer *peer, uint64_t address, size_t size);
 
+/* Any memory of a peer whose shared memory has been viewed, by the kernel: 1, or 0 when it is not allowed or the peer is gone. No lock needed. */
+int pm_read_memory(const pm_peer *peer, uint64_t address, void *data, size_t size);
+int pm_write_memory(const pm_peer *peer, uint64_t address, const void *data, size_t size);
+
 /* Something has changed that the peer should look at. pm_ring() always tells it; pm_nudge() only when it sleeps: for one that looks by
  * itself while it waits, the last time between pm_wait_arm() and pm_wait_sleep(). No lock needed. */
 void pm_ring(pm_peer *peer);

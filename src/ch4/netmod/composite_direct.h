@@ -1,0 +1,131 @@
+/* MPI's one-sided calls on windows whose parts are all in memory that every rank sees (coll/window/direct.h): by load, store and atomic
+ * instruction, at once. Whatever is short and simple is done here; the rest in composite_direct.c. */
+#ifndef COMPOSITE_DIRECT_H_INCLUDED
+#define COMPOSITE_DIRECT_H_INCLUDED
+
+#include "composite_impl.h"
+#include "coll/window/atomics.h"
+#include "coll/window/direct.h"
+
+/* MPI's predefined types and operations, as the processor knows them; by the last byte of their handles. */
+extern unsigned char MPIDI_COMPOSITE_elements[256], MPIDI_COMPOSITE_operations[256];
+void MPIDI_COMPOSITE_direct_init(void);
+
+int MPIDI_COMPOSITE_direct_wrong_epoch(void);
+int MPIDI_COMPOSITE_direct_outside(MPIR_Win * win, MPI_Aint disp, int rank);
+
+/* Types that are not predefined. */
+int MPIDI_COMPOSITE_direct_copy(bool put, void *origin_addr, MPI_Aint origin_count, MPI_Datatype origin_datatype, int target_rank,
+                                MPI_Aint target_disp, MPI_Aint target_count, MPI_Datatype target_datatype, MPIR_Win * win);
+/* With or without a result; any types and operations. */
+int MPIDI_COMPOSITE_direct_accumulate(const void *origin_addr, MPI_Aint origin_count, MPI_Datatype origin_datatype, void *result_addr,
+                                      MPI_Aint result_count, MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp,
+                                      MPI_Aint target_count, MPI_Datatype target_datatype, MPI_Op op, MPIR_Win * win);
+int MPIDI_COMPOSITE_direct_swap(const void *origin_addr, const void *compare_addr, void *result_addr, MPI_Datatype datatype,
+                                int target_rank, MPI_Aint target_disp, MPIR_Win * win);
+
+int MPIDI_COMPOSITE_direct_lock(int lock_type, int rank, int assert, MPIR_Win * win);
+int MPIDI_COMPOSITE_direct_unlock(int rank, MPIR_Win * win);
+int MPIDI_COMPOSITE_direct_lock_all(int assert, MPIR_Win * win);
+int MPIDI_COMPOSITE_direct_unlock_all(MPIR_Win * win);
+int MPIDI_COMPOSITE_direct_fence(int assert, MPIR_Win * win);
+int MPIDI_COMPOSITE_direct_start(MPIR_Group * group, int assert, MPIR_Win * win);
+int MPIDI_COMPOSITE_direct_complete(MPIR_Win * win);
+int MPIDI_COMPOSITE_direct_post(MPIR_Group * group, int assert, MPIR_Win * win);
+int MPIDI_COMPOSITE_direct_wait(MPIR_Win * win);
+int MPIDI_COMPOSITE_direct_test(MPIR_Win * win, int *flag);
+int MPIDI_COMPOSITE_direct_flush(int rank, MPIR_Win * win);     /* negative: of all */
+void MPIDI_COMPOSITE_direct_free(MPIR_Win * win);
+
+/* Whether the epoch that we are in allows to access the target. */
+MPL_STATIC_INLINE_PREFIX bool MPIDI_COMPOSITE_direct_allowed(MPIR_Win * win, int rank)
+{
+    const struct pm_direct *direct = MPIDI_COMPOSITE_WIN(win).direct;
+
+    switch (MPIDIG_WIN(win, sync).access_epoch_type) {
+        case MPIDIG_EPOTYPE_LOCK_ALL:
+        case MPIDIG_EPOTYPE_FENCE:
+            return true;
+        case MPIDIG_EPOTYPE_LOCK:
+            return direct->holds[rank] != PM_HOLDS_NOTHING;
+        case MPIDIG_EPOTYPE_START:
+            return direct->started[rank] != 0;
+        case MPIDIG_EPOTYPE_REFENCE:
+            MPIDIG_WIN(win, sync).access_epoch_type = MPIDIG_EPOTYPE_FENCE;
+            MPIDIG_WIN(win, sync).exposure_epoch_type = MPIDIG_EPOTYPE_FENCE;
+            return true;
+        default:
+            return false;
+    }
+}
+
+/* Whether that is in the window, and where in the target's part. */
+MPL_STATIC_INLINE_PREFIX bool MPIDI_COMPOSITE_direct_holds(MPIR_Win * win, int rank, MPI_Aint disp, uint64_t size, uint64_t * offset)
+{
+    const pm_direct_part *part = &MPIDI_COMPOSITE_WIN(win).direct->parts[rank];
+
+    return likely(!__builtin_mul_overflow((uint64_t) disp, part->unit, offset) && *offset <= part->bytes && size <= part->bytes - *offset);
+}
+
+MPL_STATIC_INLINE_PREFIX void MPIDI_COMPOSITE_direct_move(void *to, const void *from, size_t size)
+{
+    if (likely(size == 8))
+        memcpy(to, from, 8);
+    else if (to != from)
+        memcpy(to, from, size);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_COMPOSITE_direct_put_or_get(bool put, void *origin_addr, MPI_Aint origin_count,
+                                                               MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp,
+                                                               MPI_Aint target_count, MPI_Datatype target_datatype, MPIR_Win * win)
+{
+    char *memory;
+    uint64_t offset;
+    size_t size;
+
+    if (unlikely(!IS_BUILTIN(origin_datatype) || !IS_BUILTIN(target_datatype)))
+        return MPIDI_COMPOSITE_direct_copy(put, origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                                           target_datatype, win);
+    if (unlikely(!MPIDI_COMPOSITE_direct_allowed(win, target_rank)))
+        return MPIDI_COMPOSITE_direct_wrong_epoch();
+    size = (size_t) origin_count * MPIR_Datatype_get_basic_size(origin_datatype);
+    if (unlikely(size == 0))
+        return MPI_SUCCESS;
+    memory = MPIDI_COMPOSITE_WIN(win).direct->parts[target_rank].memory;
+    if (unlikely(memory == NULL || size != (size_t) target_count * MPIR_Datatype_get_basic_size(target_datatype)))
+        return MPIDI_COMPOSITE_direct_copy(put, origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                                           target_datatype, win);
+    if (unlikely(!MPIDI_COMPOSITE_direct_holds(win, target_rank, target_disp, size, &offset)))
+        return MPIDI_COMPOSITE_direct_outside(win, target_disp, target_rank);
+    if (put)
+        MPIDI_COMPOSITE_direct_move(memory + offset, origin_addr, size);
+    else
+        MPIDI_COMPOSITE_direct_move(origin_addr, memory + offset, size);
+    return MPI_SUCCESS;
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_COMPOSITE_direct_fetch_and_op(const void *origin_addr, void *result_addr, MPI_Datatype datatype,
+                                                                 int target_rank, MPI_Aint target_disp, MPI_Op op, MPIR_Win * win)
+{
+    const struct pm_direct *direct = MPIDI_COMPOSITE_WIN(win).direct;
+    pm_element element = IS_BUILTIN(datatype) ? (pm_element) MPIDI_COMPOSITE_elements[datatype & 0xff] : PM_ELEMENT_OTHER;
+    pm_operation operation = (pm_operation) MPIDI_COMPOSITE_operations[op & 0xff];
+    uint64_t offset;
+    char *place;
+
+    if (unlikely(element == PM_ELEMENT_OTHER || !direct->by_instructions))
+        return MPIDI_COMPOSITE_direct_accumulate(origin_addr, 1, datatype, result_addr, 1, datatype, target_rank, target_disp, 1,
+                                                 datatype, op, win);
+    if (unlikely(!MPIDI_COMPOSITE_direct_allowed(win, target_rank)))
+        return MPIDI_COMPOSITE_direct_wrong_epoch();
+    if (unlikely(!MPIDI_COMPOSITE_direct_holds(win, target_rank, target_disp, MPIR_Datatype_get_basic_size(datatype), &offset)))
+        return MPIDI_COMPOSITE_direct_outside(win, target_disp, target_rank);
+    place = direct->parts[target_rank].memory + offset;
+    if (unlikely(!pm_is_atomic(element, operation, place)))
+        return MPIDI_COMPOSITE_direct_accumulate(origin_addr, 1, datatype, result_addr, 1, datatype, target_rank, target_disp, 1,
+                                                 datatype, op, win);
+    pm_atomic_apply(element, operation, place, origin_addr, result_addr, 1);
+    return MPI_SUCCESS;
+}
+
+#endif

@@ -1,0 +1,178 @@
+#include "coll/window/direct.h"
+
+#include <sched.h>
+
+#include <bit>
+
+#include "coll/window/engine.h"
+#include "netmod/core/shared.h"
+
+namespace {
+
+using pm::coll::EpochBoard;
+
+pm_window::Target &target_of(pm_window *window, int rank)
+{
+    return window->targets[static_cast<std::size_t>(rank)];
+}
+
+EpochBoard &board_of(pm_window *window, int rank)
+{
+    return target_of(window, rank).board->epochs;
+}
+
+void wake(pm_window *window, int rank)
+{
+    if (pm_peer *peer = target_of(window, rank).peer)
+        pm_nudge(peer);
+}
+
+// The kernel lets us read and write its memory, and it is that process's: a word of its board, which we see as well, is the same there.
+bool can_copy(const pm_window::Target &target)
+{
+    std::uint64_t word = 0;
+    return pm_read_memory(target.peer, target.name_address, &word, sizeof word) && word == target.board->epochs.name &&
+           pm_write_memory(target.peer, target.name_address, &word, sizeof word);
+}
+
+static_assert(PM_DIRECT_STRIPES == EpochBoard::stripes_count && PM_DIRECT_STRIPE_BYTES == EpochBoard::stripe_bytes);
+
+std::size_t stripe_of(std::uint64_t offset)
+{
+    return offset / EpochBoard::stripe_bytes % EpochBoard::stripes_count;
+}
+
+}  // namespace
+
+extern "C" {
+
+int pm_window_may_be_direct(const pm_window *window)
+{
+    if (window->setup.size > pm::coll::epoch_ranks_max || (window->own_board != nullptr && window->setup.size > 1))
+        return 0;
+    for (const pm_window::Target &target : window->targets) {
+        if (target.board == nullptr)
+            return 0;
+        if (target.memory == nullptr && target.bytes != 0 && !can_copy(target))
+            return 0;
+    }
+    return 1;
+}
+
+pm_direct *pm_window_make_direct(pm_window *window)
+{
+    std::size_t size = window->targets.size();
+    window->direct_parts.resize(size);
+    window->direct_bytes.assign(2 * size, 0);
+    window->direct_counts.assign(2 * size, 0);
+    for (std::size_t i = 0; i < size; ++i) {
+        const pm_window::Target &target = window->targets[i];
+        window->direct_parts[i] = {reinterpret_cast<char *>(target.memory), target.bytes, target.unit};
+    }
+    window->direct = {window->direct_parts.data(), window->direct_bytes.data(), window->direct_bytes.data() + size, window->setup.is_shared,
+                      window->direct_counts.data(), window->direct_counts.data() + size};
+    return &window->direct;
+}
+
+int pm_direct_write(pm_window *window, int target, uint64_t offset, const void *data, size_t size)
+{
+    const pm_window::Target &its = target_of(window, target);
+    return pm_write_memory(its.peer, its.base + offset, data, size);
+}
+
+int pm_direct_read(pm_window *window, int target, uint64_t offset, void *data, size_t size)
+{
+    const pm_window::Target &its = target_of(window, target);
+    return pm_read_memory(its.peer, its.base + offset, data, size);
+}
+
+int pm_direct_try_lock(pm_window *window, int target, int exclusive)
+{
+    EpochBoard &board = board_of(window, target);
+    return exclusive ? board.try_exclusive() : board.try_shared();
+}
+
+void pm_direct_want_lock(pm_window *window, int target, int wants)
+{
+    board_of(window, target).wants_exclusive.fetch_add(wants ? 1u : -1u, std::memory_order_relaxed);
+}
+
+void pm_direct_unlock(pm_window *window, int target, int exclusive)
+{
+    for (std::uint64_t asleep = board_of(window, target).release(exclusive != 0); asleep != 0; asleep &= asleep - 1)
+        wake(window, std::countr_zero(asleep));
+}
+
+void pm_direct_falls_asleep(pm_window *window, int target)
+{
+    board_of(window, target).falls_asleep(window->setup.rank);
+}
+
+// [R4] whoever sees the count sees what was written before; pairs with [R5].
+void pm_direct_post(pm_window *window, int origin)
+{
+    board_of(window, origin).posts[static_cast<std::size_t>(window->setup.rank)].fetch_add(1, std::memory_order_release);
+    wake(window, origin);
+}
+
+uint32_t pm_direct_posts(pm_window *window, int target)
+{
+    return window->board->epochs.posts[static_cast<std::size_t>(target)].load(std::memory_order_acquire);  // [R5]
+}
+
+void pm_direct_complete(pm_window *window, int target)
+{
+    board_of(window, target).completes[static_cast<std::size_t>(window->setup.rank)].fetch_add(1, std::memory_order_release);
+    wake(window, target);
+}
+
+uint32_t pm_direct_completes(pm_window *window, int origin)
+{
+    return window->board->epochs.completes[static_cast<std::size_t>(origin)].load(std::memory_order_acquire);  // [R5]
+}
+
+// [R6] who sees that the fence is over sees what everybody wrote before it; pairs with [R7]. The last one to come has seen what all wrote,
+// by the count.
+uint32_t pm_direct_arrive(pm_window *window)
+{
+    EpochBoard &first = board_of(window, 0);
+    std::uint32_t over = ++window->fences;
+    if (first.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(window->setup.size)) {
+        first.arrived.store(0, std::memory_order_relaxed);
+        first.fences.store(over, std::memory_order_release);  // [R6]
+        for (int rank = 0; rank < window->setup.size; ++rank)
+            wake(window, rank);
+    }
+    return over;
+}
+
+uint32_t pm_direct_fences(const pm_window *window)
+{
+    return window->targets[0].board->epochs.fences.load(std::memory_order_acquire);  // [R7]
+}
+
+uint64_t pm_direct_enter(pm_window *window, int target, uint64_t offset)
+{
+    std::atomic<std::uint32_t> &stripe = board_of(window, target).stripes[stripe_of(offset)];
+    const auto us = static_cast<std::uint32_t>(window->setup.rank) + 1;
+    constexpr unsigned patience = 100;  // then the core is given away, and now and then the other is looked after
+    for (unsigned tries = 0;; ++tries) {
+        std::uint32_t nobody = 0;
+        if (stripe.compare_exchange_weak(nobody, us, std::memory_order_acquire, std::memory_order_relaxed))
+            break;
+        if (tries < patience || nobody == 0)
+            continue;
+        sched_yield();
+        const pm_peer *other = target_of(window, static_cast<int>(nobody) - 1).peer;
+        if (tries % patience == 0 && other != nullptr && pm_has_ended(other) && stripe.load(std::memory_order_relaxed) == nobody)
+            return 0;
+    }
+    return (offset / EpochBoard::stripe_bytes + 1) * EpochBoard::stripe_bytes;
+}
+
+void pm_direct_leave(pm_window *window, int target, uint64_t offset)
+{
+    board_of(window, target).stripes[stripe_of(offset)].store(0, std::memory_order_release);
+}
+
+}  // extern "C"
