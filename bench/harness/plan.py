@@ -9,7 +9,7 @@ UDP_PROGRAMS = ("net_limits", "net_pingpong", "net_alltoone", "net_loss", "net_r
 COC_PROGRAMS = ("net_jacobi", "net_alltoall")       # on a cluster of clusters
 NETWORK_PROGRAMS = (UDP_PROGRAMS + ("net_mcast", "net_ucx", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
                     + ("net_notify", "net_fuzzy", "net_cshift"))
-PROGRAMS = (("limits",) + PAIR_PROGRAMS + ("threads", "coll", "fuzzy", "background", "cshift", "laplace", "mcast", "init", "idle")
+PROGRAMS = (("limits",) + PAIR_PROGRAMS + ("rma", "threads", "coll", "fuzzy", "background", "cshift", "laplace", "mcast", "init", "idle")
             + NETWORK_PROGRAMS)
 GROUPS = {"network": NETWORK_PROGRAMS, "coc": COC_PROGRAMS, "mcast": ("mcast", "net_mcast"),
           "sync": ("notify", "fuzzy", "background", "cshift", "laplace", "net_notify", "net_fuzzy", "net_cshift"),
@@ -23,6 +23,7 @@ EXAMPLES = ("sor", "othello", "jacobi", "cshift", "laplace")    # in examples/, 
 # The descriptions of the clusters. On the first the kernel hands 64 KB over at once, as with a network card that cuts them up; on
 # the second each packet goes, and is lost, by itself.
 HOSTS, LOSSY_HOSTS = "test/coc/four-hosts", "test/coc/lossy-hosts"
+RMA_CROWD = 8                       # on one host: seven on the memory of one
 CROWD = 16                          # ranks on four hosts
 LOSSES = (0, 1, 5, 20)              # percent
 HOPELESS_LOSS = 20                  # for TCP: ours alone
@@ -219,6 +220,8 @@ def plan(only, ranks, cores, quick):
             jobs.append(Job(program, 0, time))
         elif program in PAIR_PROGRAMS:
             jobs.append(Job(program, 2, time))
+        elif program == "rma":
+            jobs += [Job(program, 2, time), Job(program, RMA_CROWD, long_time)]
         elif program == "threads":
             jobs.append(Job(program, 2, long_time))
         elif program == "coll":

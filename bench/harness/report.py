@@ -41,6 +41,27 @@ def _put_wanted(kind):
     return lambda key: (key[1] == f"latency_{kind}" and key[2] < 65536) or (key[1] == f"bandwidth_{kind}" and key[2] >= 65536)
 
 
+RMA_OPERATIONS = {"put": "put", "get": "get", "acc": "accumulate", "get_acc": "get_accumulate", "fetch": "fetch_and_op", "swap": "compare_and_swap"}
+RMA_WAYS = {"flush": "flush", "lock": "lock, unlock", "fence": "fence", "pscw": "post, start, complete, wait", "stream": "64, then a flush",
+            "crowd": "flush, all ranks to one"}
+
+
+def _rma_label(key):
+    operation, way = key[1].removesuffix("_create").rsplit("_", 1)
+    return f"{size_text(key[2])} {RMA_OPERATIONS[operation]}, {RMA_WAYS[way]}"
+
+
+def _rma_sections():
+    def section(title, wanted, note=""):
+        return Section(f"One-sided, {title}", "rma", wanted, _rma_label, note)
+    return [
+        section("memory of MPI_Win_allocate", lambda key: key[3] == 2 and not key[1].endswith("_create"),
+                "Rank 0 on memory of rank 1, which waits in MPI or takes part as the synchronisation asks it to."),
+        section("memory of the user (MPI_Win_create)", lambda key: key[3] == 2 and key[1].endswith("_create")),
+        section("many ranks at once", lambda key: key[3] > 2, "All ranks but one on memory of that one: one counter, and 1 KB for each."),
+    ]
+
+
 def _variant(key):
     """What follows the name of the metric."""
     return key[1].split(", ", 1)[1]
@@ -287,6 +308,7 @@ SECTIONS = [
             "than two cores.", baseline=("one thread", lambda key: (key[0], "one thread", *key[2:]))),
     Section("Put and flush, memory of MPI_Win_allocate", "put", _put_wanted("allocate"), _put_label),
     Section("Put and flush, memory of the user (MPI_Win_create)", "put", _put_wanted("create"), _put_label),
+    *_rma_sections(),
     *_notify_sections("notify", "Put and notify", " between two ranks,"),
     Section("Collectives", "coll", lambda key: True,
             lambda key: f"{key[1]}{' ' + size_text(key[2]) if key[2] else ''}, {key[3]} ranks",
