@@ -440,6 +440,9 @@ typedef struct {
     uint32_t count;
 } awaited_t;
 
+/* mpiexec ends the job of a rank that has died, unless it is told not to: nobody waits for ever for what that rank held. */
+enum { ROUNDS_BEFORE_LOOKING_AFTER_OTHERS = 1 << 16, SLEEPS_BEFORE_IT = 16 };
+
 typedef bool (*has_come_t) (const awaited_t * awaited);
 
 /* Until it has come, which is asked for once only when it has. `falls_asleep`, or NULL, sees to it that somebody wakes us. No lock is held. */
@@ -447,6 +450,7 @@ static int await(has_come_t has_come, const awaited_t * awaited, void (*falls_as
 {
     int mpi_errno = MPI_SUCCESS, looks = pm_crowded(MPIDI_COMPOSITE_global.core) ? 1 : PM_LOOKS_BETWEEN_PROGRESS;
     bool come = false;
+    unsigned rounds = 0;
 
     while (!come && mpi_errno == MPI_SUCCESS) {
         for (int i = 0; i < looks && !come; i++)
@@ -454,13 +458,20 @@ static int await(has_come_t has_come, const awaited_t * awaited, void (*falls_as
         if (come)
             break;
         mpi_errno = MPID_Progress_test(NULL);
+        if (++rounds >= ROUNDS_BEFORE_LOOKING_AFTER_OTHERS) {
+            rounds = 0;
+            if (pm_direct_has_lost_one(awaited->window))
+                return died_there();
+        }
         if (mpi_errno == MPI_SUCCESS && pm_wait_step(MPIDI_COMPOSITE_global.core)) {
             if (falls_asleep != NULL)
                 falls_asleep(awaited);
             if (pm_wait_arm(MPIDI_COMPOSITE_global.core)) {
                 come = has_come(awaited);
-                if (!come)
+                if (!come) {
+                    rounds += ROUNDS_BEFORE_LOOKING_AFTER_OTHERS / SLEEPS_BEFORE_IT;
                     pm_wait_sleep(MPIDI_COMPOSITE_global.core, MPIR_ThreadInfo.isThreaded);
+                }
             }
             pm_wait_disarm(MPIDI_COMPOSITE_global.core);
         }

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "coll/window/engine.h"
@@ -149,6 +150,11 @@ uint32_t pm_direct_arrive(pm_window *window)
 uint32_t pm_direct_fences(const pm_window *window)
 {
     return window->targets[0].board->epochs.fences.load(std::memory_order_acquire);  // [R7]
+}
+
+int pm_direct_has_lost_one(const pm_window *window)
+{
+    return std::ranges::any_of(window->targets, [](const pm_window::Target &each) { return each.peer != nullptr && pm_has_ended(each.peer); });
 }
 
 uint64_t pm_direct_enter(pm_window *window, int target, uint64_t offset)

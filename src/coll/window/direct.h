@@ -52,6 +52,9 @@ uint32_t pm_direct_fences(const pm_window *window);
 int pm_direct_write(pm_window *window, int target, uint64_t offset, const void *data, size_t size);
 int pm_direct_read(pm_window *window, int target, uint64_t offset, void *data, size_t size);
 
+/* Whether the process of some rank has ended, who may hold what others wait for. A few microseconds for each rank. */
+int pm_direct_has_lost_one(const pm_window *window);
+
 /* Elements that the processor does not change as a whole: nobody else is at those that begin near this offset of the target's part, which
  * are those up to the answer. 0: who was at it has died there. */
 #define PM_DIRECT_STRIPES 32    /* of so many bytes each; then they begin again */
