@@ -65,13 +65,36 @@ class WatchTest : public testing::Test {
     test::TimeLimit limit_{60};
 };
 
-TEST_F(WatchTest, AsksNobodyWhileMessagesCome)
+// But it does: messages of one host say nothing of another.
+TEST_F(WatchTest, AsksSeldomWhileMessagesCome)
 {
     for (int i = 0; i < 1000; ++i) {
-        run(now_ + 1s, {nowhere});
+        EXPECT_TRUE(run(now_ + 1s, {here, nowhere}).empty());
         watch_.noise();
     }
-    EXPECT_EQ(rounds_, 0u);
+    EXPECT_LE(rounds_, 1000s / Watch::seldom);
+    EXPECT_GE(rounds_, 1000s / Watch::seldom - 2);
+}
+
+TEST_F(WatchTest, MessagesOfOthersDoNotHideAHostThatIsDead)
+{
+    connections_[nowhere] = {true, Connections::believed, now_};
+    std::vector<Ip> dead;
+    for (Time begin = now_; dead.empty() && now_ < begin + 100s;) {
+        dead = run(now_ + 1s, {here, nowhere});
+        watch_.noise();
+    }
+    EXPECT_EQ(dead, std::vector<Ip>{nowhere});
+}
+
+// Nobody was asked meanwhile.
+TEST_F(WatchTest, WhoWasAwayForLongLooksAgainBeforeItBelieves)
+{
+    connections_[nowhere] = {true, Connections::believed, now_};
+    EXPECT_TRUE(run(now_ + Watch::patience + 10s, {nowhere}).empty());
+    now_ += 1000s;
+    EXPECT_TRUE(run(now_ + 4s, {nowhere}).empty());
+    EXPECT_EQ(run(now_ + 10s, {nowhere}), std::vector<Ip>{nowhere});
 }
 
 TEST_F(WatchTest, AHostThatHasAnsweredAndIsSilentForTheLimitIsDead)

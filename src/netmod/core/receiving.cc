@@ -141,7 +141,8 @@ int look_after_others(pm_core *core)
             core->idle();
         if (!core->parting.empty())
             pm::forget_parted(core, now);
-        core->watch.learn(now);
+        if (core->watches)
+            pm::watch_hosts(core);
         for (const auto &channel : core->links.channels)
             if (!channel->look_after_peers(now)) {
                 failed(*channel->failure());

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/gate.h"
+#include "base/probe.h"
 #include "base/time.h"
 #include "base/wait.h"
 #include "netmod/routing/card.h"
@@ -27,7 +28,6 @@
 #include "netmod/core/failed.h"
 #include "netmod/core/handlers.h"
 #include "netmod/core/links.h"
-#include "base/probe.h"
 #include "netmod/routing/settings.h"
 #include "netmod/core/watch.h"
 #include "pm/device.h"
@@ -221,7 +221,7 @@ bool is_beside(const pm_peer *peer);
 // From now on its messages have this peer as their source, whatever channel they come by; or no peer any more.
 void introduce(pm_peer *peer);
 void introduce_no_more(pm_peer *peer);
-// It has been quiet: whether hosts are still there. Peers whose hosts are not are given up.
+// Now and then: whether hosts are still there. Peers whose hosts are not are given up.
 void watch_hosts(pm_core *core);
 // The first message waits for the peer to answer: whether its host does not either, so that another network should be tried.
 bool host_is_silent(pm_peer *peer);

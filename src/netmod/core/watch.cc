@@ -7,7 +7,7 @@ void Watch::meet(const Ip &address, Time now)
     std::lock_guard lock(meeting_);
     if (!met_.insert(address).second)
         return;
-    met_now_.push_back({address, Probe(Time::zero()), now});
+    met_now_.push_back({address, Probe(Time::zero())});
     met_now_.back().probe.ask(address, now);  // the answer is looked at later
     any_met_now_.store(true, std::memory_order_relaxed);
 }
@@ -41,20 +41,21 @@ std::vector<Ip> Watch::ask(Time now, Time limit)
         Connections connections;
         if (auto found = connections_.find(each.address); found != connections_.end())
             connections = found->second;
-        if (answer == Probe::Answer::reached || connections.last_sign > each.since)
+        if (answer == Probe::Answer::reached || connections.last_sign > began_)
             continue;
         bool answers_probes = answering_.contains(each.address);
         if (answer == Probe::Answer::silent && !answers_probes && !connections.asked)
             continue;
         all_answered = false;
-        if ((answers_probes || connections.silent()) && now - each.since > limit)
+        if ((answers_probes || connections.silent()) && silence_ > limit)
             dead.push_back(each.address);
         else if (answer == Probe::Answer::silent)
             each.probe = Probe(std::chrono::milliseconds(100));
     }
-    // The next round, or nothing more to say.
-    if (all_answered || !dead.empty())
-        quiet_since_ = never;
+    if (all_answered || !dead.empty()) {
+        asked_.clear();
+        ended_ = quiet_since_ = now;
+    }
     return dead;
 }
 
