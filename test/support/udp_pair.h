@@ -64,7 +64,8 @@ struct Delivered {
 
 class UdpPair {
   public:
-    explicit UdpPair(const udp::ProtocolSettings &settings = plain(), const Sink &sink = Delivered::sink())
+    // With `one_sided` end 0 is a stranger for end 1.
+    explicit UdpPair(const udp::ProtocolSettings &settings = plain(), const Sink &sink = Delivered::sink(), bool one_sided = false)
     {
         for (unsigned i = 0; i < 2; ++i) {
             addresses_[i] = udp::Address::v4({10, 0, 0, static_cast<std::uint8_t>(i + 1)}, 4711);
@@ -72,7 +73,7 @@ class UdpPair {
             key[0] = static_cast<std::uint8_t>(i + 1);
             ends_[i] = std::make_unique<udp::Endpoint>(settings, key, std::vector{addresses_[i]}, sink);
         }
-        for (unsigned i = 0; i < 2; ++i)
+        for (unsigned i = 0; i < (one_sided ? 1 : 2); ++i)
             peers_[i] = ends_[i]->connect(ends_[1 - i]->card());
     }
 
@@ -165,7 +166,7 @@ class UdpPair {
     Time now_ = std::chrono::seconds(1);
     udp::Address addresses_[2];
     std::unique_ptr<udp::Endpoint> ends_[2];
-    udp::Peer *peers_[2];
+    udp::Peer *peers_[2] = {};
     Delivered delivered_[2];
 };
 

@@ -620,11 +620,15 @@ void Endpoint::on_hello(const Datagram &datagram, const Address &from, Time now)
         ++counters_.alien;
         return;
     }
+    if (found == by_name_.end() && secret == nullptr && by_name_.size() >= known_.size() + most_strangers) {
+        ++counters_.crowded_out;
+        return;
+    }
     Peer *peer = found != by_name_.end() ? found->second : add(*card);
     if (peer == nullptr || peer->state == PairState::failed)
         return;
-    auto number = static_cast<std::uint32_t>(header.offset);
-    bool another = !peer->has_hello || number != peer->its_number;
+    // Its number of the pair may have been that of an earlier one.
+    bool another = !peer->has_hello || header.fragment != peer->its_incarnation;
     if (another && peer->its_incarnation != 0 && static_cast<std::int32_t>(header.fragment - peer->its_incarnation) <= 0)
         return;  // of a pair that is no more
     if (peer->has_hello && another) {
@@ -647,6 +651,8 @@ void Endpoint::on_hello(const Datagram &datagram, const Address &from, Time now)
         peer->uses_its_secret = peer->card.secret.has_value();
         make_keys(peer);
         heard(peer, now);
+        if (peer->users == 0)
+            peer->stranger_at = now + settings_.silence_limit;
     }
     // Each gets its answer: which way back works is not known here.
     Peer::Welcome welcome{static_cast<std::uint32_t>(header.offset >> 32), from};
@@ -864,7 +870,7 @@ void Endpoint::on_refused(const Address &to, const Header &quoted, Time now)
 
 Time Endpoint::deadline(const Peer *peer) const
 {
-    Time time = std::min({peer->hello_at, peer->size_probe_at, peer->watch_at, peer->ask_again_at, peer->bye_at});
+    Time time = std::min({peer->hello_at, peer->size_probe_at, peer->watch_at, peer->ask_again_at, peer->bye_at, peer->stranger_at});
     if (peer->state == PairState::open) {
         if (peer->outgoing != nullptr)
             time = std::min(time, peer->outgoing->deadline());
@@ -905,6 +911,8 @@ void Endpoint::on_timer(Time now)
             on_bye_timer(peer, now);
             continue;
         }
+        if (now >= peer->stranger_at && on_stranger_timer(peer, now))
+            continue;
         if (peer->state == PairState::open) {
             if (peer->outgoing != nullptr) {
                 peer->outgoing->on_timer(now);
@@ -1000,6 +1008,22 @@ void Endpoint::on_bye_timer(Peer *peer, Time)
     }
     peer->owes_bye = true;
     want(peer);
+}
+
+// Whoever has left, has failed, or has never used the answer to its greeting is forgotten. True: that one was.
+bool Endpoint::on_stranger_timer(Peer *peer, Time now)
+{
+    peer->stranger_at = never;
+    if (peer->users > 0 || peer->source != nullptr || peer->leaving)
+        return false;
+    if (peer->state == PairState::open || (peer->state == PairState::quiet && now - peer->last_heard < settings_.silence_limit)) {
+        peer->stranger_at = now + settings_.silence_limit;
+        return false;
+    }
+    if (auto found = by_name_.find(peer->name); found != by_name_.end() && found->second == peer)
+        by_name_.erase(found);
+    remove(peer);
+    return true;
 }
 
 // ---- transmission ----

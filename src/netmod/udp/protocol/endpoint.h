@@ -98,6 +98,7 @@ struct Peer {
     Time ask_again_at = never;  // because it was refused
     Time bye_at = never;        // again
     Time made_anew_since = never;  // by the peer, which has not said good-bye yet
+    Time stranger_at = never;      // when to look whether one who greeted us, and whom nobody here knows, is still there
 
     // Of this pair.
     Nonce nonce{}, its_nonce{};
@@ -137,6 +138,7 @@ struct Counters {
     std::uint64_t alien = 0;         // wrong guard, or for a pair we do not have; quoted by ICMP, and not ours
     std::uint64_t twice = 0;
     std::uint64_t early_dropped = 0;
+    std::uint64_t crowded_out = 0;   // hellos of strangers, of whom there were too many
     std::uint64_t transmissions = 0;
     std::uint64_t datagrams_sent = 0;
     std::uint64_t sent_again = 0;
@@ -151,6 +153,9 @@ class Endpoint {
     Endpoint(const ProtocolSettings &settings, const Key &secret, std::vector<Address> addresses, const Sink &sink);
     Endpoint(const Endpoint &) = delete;
     Endpoint &operator=(const Endpoint &) = delete;
+
+    // Of those that nobody here knows, who have greeted us. Who comes when there are so many is not answered, and greets again.
+    static constexpr std::size_t most_strangers = 4096;
 
     const Card &card() const { return card_; }
     // The peer with this card: the same again for the same process.
@@ -265,6 +270,7 @@ class Endpoint {
     void on_watch_timer(Peer *peer, Time now);
     void on_refused_timer(Peer *peer, Time now);
     void on_bye_timer(Peer *peer, Time now);
+    bool on_stranger_timer(Peer *peer, Time now);
     void want(Peer *peer);
 
     bool has_more(const Peer *peer, Time now) const;
