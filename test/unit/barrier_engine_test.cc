@@ -2,14 +2,13 @@
 // two ranks and otherwise as late as a seed says.
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <map>
 #include <memory>
 #include <random>
 #include <set>
 #include <vector>
 
 #include "coll/barrier/engine.h"
+#include "support/wires.h"
 
 namespace pm::coll {
 namespace {
@@ -74,21 +73,12 @@ class Job {
     }
     bool deliver_one()
     {
-        std::vector<std::deque<BarrierMessage> *> ready;
-        std::vector<int> from, to;
-        for (auto &[way, queue] : network_)
-            if (!queue.empty()) {
-                ready.push_back(&queue);
-                from.push_back(way.first);
-                to.push_back(way.second);
-            }
-        if (ready.empty())
+        auto taken = network_.take_one(random_);
+        if (!taken)
             return false;
-        std::size_t which = random_() % ready.size();
-        BarrierMessage message = ready[which]->front();
-        ready[which]->pop_front();
-        deliver(from[which], to[which], message);
-        rung.insert(to[which]);  // a message wakes, too
+        auto [from, to] = taken->first;
+        deliver(from, to, taken->second);
+        rung.insert(to);  // a message wakes, too
         return true;
     }
     void deliver(int from, int to, const BarrierMessage &message) { node(to).engine.on_message(peer_of(this, from), message); }
@@ -180,7 +170,7 @@ class Job {
     Shape shape_;
     std::mt19937 random_;
     std::vector<int> peers_;
-    std::map<std::pair<int, int>, std::deque<BarrierMessage>> network_;
+    test::Wires<BarrierMessage> network_;
     std::vector<std::vector<std::unique_ptr<int>>> flags_;
     std::vector<std::unique_ptr<Node>> nodes_;
 };

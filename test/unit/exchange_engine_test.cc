@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "support/wires.h"
 
 namespace pm::coll {
 namespace {
@@ -29,17 +29,11 @@ class Job {
     }
     bool deliver_one()
     {
-        std::vector<std::pair<int, int>> ready;
-        for (auto &[way, queue] : network_)
-            if (!queue.empty())
-                ready.push_back(way);
-        if (ready.empty())
-            return false;
-        auto way = ready[random_() % ready.size()];
-        ExchangeMessage message = network_[way].front();
-        network_[way].pop_front();
-        EXPECT_TRUE(engine(way.second).arrived(&message, message.length()));
-        return true;
+        auto taken = network_.take_one(random_);
+        if (taken) {
+            EXPECT_TRUE(engine(taken->first.second).arrived(&taken->second, taken->second.length()));
+        }
+        return taken.has_value();
     }
     ExchangeEngine &engine(int rank) { return engines_[static_cast<std::size_t>(rank)]; }
     int ranks() const { return static_cast<int>(engines_.size()); }
@@ -48,7 +42,7 @@ class Job {
   private:
     std::vector<ExchangeEngine> engines_;
     std::mt19937 random_;
-    std::map<std::pair<int, int>, std::deque<ExchangeMessage>> network_;
+    test::Wires<ExchangeMessage> network_;
 };
 
 std::string words(int rank, int number)

@@ -8,11 +8,13 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -357,18 +359,31 @@ TEST_F(ShmemDevice, ADevShmThatEndsInMidGrowthSlowsDownOnly)
     });
 }
 
-TEST_F(ShmemDevice, NonsenseInARingStaysHarmless)
+// A ring as its sender sees it, which writes there what it likes.
+class ShmemRing : public ShmemDevice {
+  protected:
+    RingMemory<std::atomic> &prepare()
+    {
+        receiver_ = make_device();
+        sender_ = make_device();
+        peer_ = connect(*sender_, *receiver_);
+        EXPECT_EQ(send(*sender_, peer_, 1), Status::ok);
+        poll_all(*receiver_);
+        arrived = {};
+        view_.emplace(*receiver_);
+        EXPECT_FALSE(reserve(view_->file.get(), view_->card.region + slot_offset(0), slot_room));
+        return view_->ring(0);
+    }
+
+    std::unique_ptr<Shmem> receiver_, sender_;
+    Shmem::Peer *peer_ = nullptr;
+    std::optional<View> view_;
+};
+
+TEST_F(ShmemRing, NonsenseInARingStaysHarmless)
 {
     for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-        auto receiver = make_device();
-        auto sender = make_device();
-        Shmem::Peer *peer = connect(*sender, *receiver);
-        ASSERT_EQ(send(*sender, peer, 1), Status::ok);
-        poll_all(*receiver);
-        arrived = {};
-        View view(*receiver);
-        ASSERT_FALSE(reserve(view.file.get(), view.card.region + slot_offset(0), slot_room));
-        RingMemory<std::atomic> &ring = view.ring(0);
+        RingMemory<std::atomic> &ring = prepare();
         test::Random random(seed);
         for (std::uint32_t position = 1; position < 20; ++position) {
             Cell<std::atomic> &cell = ring.cells[position];
@@ -382,33 +397,25 @@ TEST_F(ShmemDevice, NonsenseInARingStaysHarmless)
             auto kind = static_cast<CellKind>(random.one_in(4) ? random.below(256) : random.between(1, 3));
             cell.word.store(detail::make_word(position, kind, 0, static_cast<std::uint16_t>(random.next())));
         }
-        ring_doorbell(&view.header().ready, ready_bit(0));
-        EXPECT_EQ(receiver->poll(), 19u);
+        ring_doorbell(&view_->header().ready, ready_bit(0));
+        EXPECT_EQ(receiver_->poll(), 19u);
         EXPECT_FALSE(arrived.beyond) << "seed " << seed << ": a message got more bytes than it announced";
-        sender->disconnect(peer);
+        sender_->disconnect(peer_);
     }
 }
 
 // Cookies are asked for again and again here that whoever gets them has forgotten at the end of a message.
-TEST_F(ShmemDevice, WhatComesOutOfTurnIsDroppedAndCounted)
+TEST_F(ShmemRing, WhatComesOutOfTurnIsDroppedAndCounted)
 {
-    auto receiver = make_device();
-    auto sender = make_device();
-    Shmem::Peer *peer = connect(*sender, *receiver);
-    ASSERT_EQ(send(*sender, peer, 1), Status::ok);
-    poll_all(*receiver);
-    arrived = {};
-    View view(*receiver);
-    ASSERT_FALSE(reserve(view.file.get(), view.card.region + slot_offset(0), slot_room));
-    RingMemory<std::atomic> &ring = view.ring(0);
+    RingMemory<std::atomic> &ring = prepare();
     std::uint32_t position = 1;
     auto push = [&](CellKind kind, std::uint64_t total, std::uint32_t size) {
         PartDescription part{total, 0, size};
         std::memcpy(ring.cells[position].bytes, &part, sizeof part);
         ring.cells[position].word.store(detail::make_word(position, kind, 0, 0));
         ++position;
-        ring_doorbell(&view.header().ready, ready_bit(0));
-        EXPECT_EQ(receiver->poll(), 1u);
+        ring_doorbell(&view_->header().ready, ready_bit(0));
+        EXPECT_EQ(receiver_->poll(), 1u);
     };
     push(CellKind::more, 10, 10);  // of nothing
     EXPECT_EQ(arrived.dropped, 1u);
@@ -427,7 +434,30 @@ TEST_F(ShmemDevice, WhatComesOutOfTurnIsDroppedAndCounted)
     EXPECT_EQ(arrived.messages, 1u);
     push(CellKind::small, 0, 0);
     EXPECT_EQ(arrived.messages, 2u);
-    sender->disconnect(peer);
+    sender_->disconnect(peer_);
+}
+
+// Whether a process of this user, or 0 of root, can open the file of the device.
+bool can_open(const Shmem &device, uid_t user)
+{
+    Card card = card_of(device);
+    pid_t child = fork();
+    if (child == 0)
+        _exit((user == 0 || setresuid(user, user, user) == 0) && open_file_of(card.process, card.file).ok() ? 0 : 1);
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return status == 0;
+}
+
+TEST_F(ShmemDevice, AnotherUserCannotOpenASegment)
+{
+    if (geteuid() != 0)
+        GTEST_SKIP() << "only root can be another user";
+    for (Backing backing : {Backing::memfd, Backing::devshm}) {
+        auto device = make_device(backing);
+        EXPECT_TRUE(can_open(*device, 0));
+        EXPECT_FALSE(can_open(*device, 65534));
+    }
 }
 
 TEST_F(ShmemDevice, NobodyTakesMemoryAwayFromUnderTheOthers)

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <deque>
-#include <map>
 #include <memory>
 #include <random>
 #include <set>
@@ -13,6 +11,7 @@
 #include "base/tuning.h"
 #include "coll/window/engine.h"
 #include "coll/window/one_sided.h"
+#include "support/wires.h"
 
 namespace pm::coll {
 namespace {
@@ -60,15 +59,10 @@ class Job {
     }
     bool deliver_one()
     {
-        std::vector<std::pair<int, int>> ready;
-        for (auto &[way, queue] : network_)
-            if (!queue.empty())
-                ready.push_back(way);
-        if (ready.empty())
+        auto taken = network_.take_one(random_);
+        if (!taken)
             return false;
-        auto way = ready[random_() % ready.size()];
-        Message message = std::move(network_[way].front());
-        network_[way].pop_front();
+        auto &[way, message] = *taken;
         Node &to = node(way.second);
         std::size_t total = message.data.size();
         std::size_t first = total > 8 && random_() % 2 == 0 ? random_() % total : total;
@@ -161,7 +155,7 @@ class Job {
     bool direct_;
     std::mt19937 random_;
     std::vector<int> peers_;
-    std::map<std::pair<int, int>, std::deque<Message>> network_;
+    test::Wires<Message> network_;
     std::vector<std::unique_ptr<Node>> nodes_;
 };
 
