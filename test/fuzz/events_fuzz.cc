@@ -139,7 +139,7 @@ class Pair {
         }
         if (how == 0)
             bytes->resize(bytes->size() / 2);
-        else
+        else if (!bytes->empty())
             (*bytes)[how * 37 % bytes->size()] ^= std::byte{16};
     }
 
