@@ -1,13 +1,19 @@
-/* Usage: ports server|client left|killed|again
+/* Usage: ports server|client left|killed|again|self|late
  * Two jobs that meet by MPI_Comm_connect, through the file ./port. left: the client's ranks disconnect and are killed then, which the
  * server does not notice, who is waiting all the time; then it disconnects, and the next client comes. killed: they are killed while the
- * server waits for them, which is an error. again: the same two jobs connect and disconnect many times. */
+ * server waits for them, which is an error. again: the same two jobs connect and disconnect many times. self: two
+ * ranks meet as MPI_COMM_SELF and make a window over both. late: the server accepts only after the client has asked a few times, and
+ * then once more. */
 #include "expect.h"
 #include <signal.h>
 #include <unistd.h>
 
-#define AGAIN 200
 static char port[MPI_MAX_PORT_NAME];
+
+static int rounds(const char *what)
+{
+    return strcmp(what, "again") == 0 ? 200 : strcmp(what, "late") == 0 ? 3 : 1;
+}
 
 static void write_port(void)
 {
@@ -35,6 +41,24 @@ static void talk(MPI_Comm other)
         MPI_Sendrecv(&rank, 1, MPI_INT, i, 1, &value, 1, MPI_INT, i, 1, other, MPI_STATUS_IGNORE);
 }
 
+/* What is exchanged for it must be the same at both, though one may have devices that the other has not. */
+static void share_window(MPI_Comm other, int is_server)
+{
+    MPI_Comm both;
+    MPI_Win window;
+    int place = -1, mine, its;
+    MPI_Intercomm_merge(other, is_server, &both);
+    MPI_Comm_rank(both, &mine);
+    its = 1 - mine;
+    MPI_Win_create(&place, sizeof place, sizeof place, MPI_INFO_NULL, both, &window);
+    MPI_Win_fence(0, window);
+    MPI_Put(&mine, 1, MPI_INT, its, 0, 1, MPI_INT, window);
+    MPI_Win_fence(0, window);
+    EXPECT(place == its, "%d was put, not %d", place, its);
+    MPI_Win_free(&window);
+    MPI_Comm_free(&both);
+}
+
 static void serve(const char *what)
 {
     MPI_Comm client;
@@ -43,9 +67,14 @@ static void serve(const char *what)
         MPI_Open_port(MPI_INFO_NULL, port);
         write_port();
     }
-    for (int i = 0; i < (strcmp(what, "again") ? 1 : AGAIN); i++) {
-        MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &client);
+    for (int i = 0; i < rounds(what); i++) {
+        int self = strcmp(what, "self") == 0;
+        if (i == 0 && strcmp(what, "late") == 0)
+            sleep(4);
+        MPI_Comm_accept(port, MPI_INFO_NULL, 0, self ? MPI_COMM_SELF : MPI_COMM_WORLD, &client);
         talk(client);
+        if (self)
+            share_window(client, 1);
         if (i == 0 && strcmp(what, "again") == 0)
             first = descriptors();
         EXPECT(first == 0 || descriptors() <= first + 2, "%d descriptors after %d clients, %d with the first", descriptors(), i + 1, first);
@@ -78,9 +107,12 @@ static void visit(const char *what)
 {
     MPI_Comm server;
     read_port();
-    for (int i = 0; i < (strcmp(what, "again") ? 1 : AGAIN); i++) {
-        MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &server);
+    for (int i = 0; i < rounds(what); i++) {
+        int self = strcmp(what, "self") == 0;
+        MPI_Comm_connect(port, MPI_INFO_NULL, 0, self ? MPI_COMM_SELF : MPI_COMM_WORLD, &server);
         talk(server);
+        if (self)
+            share_window(server, 0);
         if (strcmp(what, "killed") == 0)
             raise(SIGKILL);
         MPI_Comm_disconnect(&server);

@@ -23,7 +23,7 @@ std::vector<char> message_of(const Header &header, std::size_t behind)
 TEST(GlueDecode, AGreetingIsAsLongAsItSays)
 {
     auto is_one = [](int size, std::size_t behind) {
-        auto message = message_of(MPIDI_COMPOSITE_greeting_t{1, size}, behind);
+        auto message = message_of(MPIDI_COMPOSITE_greeting_t{1, size, 0}, behind);
         MPIDI_COMPOSITE_greeting_t read;
         return MPIDI_COMPOSITE_read_greeting(message.data(), message.size(), &read);
     };
@@ -36,6 +36,61 @@ TEST(GlueDecode, AGreetingIsAsLongAsItSays)
     EXPECT_FALSE(is_one(INT_MAX, 0));
     MPIDI_COMPOSITE_greeting_t read;
     EXPECT_FALSE(MPIDI_COMPOSITE_read_greeting("abc", 3, &read));
+}
+
+class Greetings : public testing::Test {
+  protected:
+    ~Greetings() override { MPIDI_COMPOSITE_forget_greetings(&greetings_); }
+    bool add(std::uint64_t number, int tag = 1)
+    {
+        const MPIDI_COMPOSITE_greeting_t header{tag, sizeof number, number};
+        return MPIDI_COMPOSITE_add_greeting(&greetings_, &header, &number);
+    }
+    // Its number; 0 when there is none.
+    std::uint64_t take(int tag = 1)
+    {
+        std::uint64_t number = 0;
+        return MPIDI_COMPOSITE_take_greeting(&greetings_, tag, &number, sizeof number) ? number : 0;
+    }
+
+    MPIDI_COMPOSITE_greetings_t greetings_{};
+};
+
+TEST_F(Greetings, AreTakenInTheOrderInWhichTheyCame)
+{
+    EXPECT_EQ(take(), 0u);
+    EXPECT_TRUE(add(7) && add(8, 2) && add(9));
+    EXPECT_EQ(take(), 7u);
+    EXPECT_EQ(take(2), 8u);
+    EXPECT_EQ(take(), 9u);
+    EXPECT_EQ(take(), 0u);
+}
+
+// Strangers send them. Whoever finds no room repeats his, and gets in when there is.
+TEST_F(Greetings, ThatFindNoRoomGetInLater)
+{
+    for (std::uint64_t i = 1; i <= MPIDI_COMPOSITE_MOST_GREETINGS; ++i)
+        ASSERT_TRUE(add(i));
+    EXPECT_FALSE(add(5000)) << "which is counted by who asked";
+    EXPECT_EQ(take(), 1u);
+    EXPECT_TRUE(add(5000));
+    EXPECT_FALSE(add(5001));
+    for (std::uint64_t i = 2; i <= MPIDI_COMPOSITE_MOST_GREETINGS; ++i)
+        EXPECT_EQ(take(), i);
+    EXPECT_EQ(take(), 5000u);
+}
+
+// It may be repeated when it waits already, and when it has just been taken. Answers are not, and have no number.
+TEST_F(Greetings, ThatAreRepeatedCountOnce)
+{
+    EXPECT_TRUE(add(7) && add(7));
+    EXPECT_EQ(take(), 7u);
+    EXPECT_TRUE(add(7));
+    EXPECT_EQ(take(), 0u);
+    EXPECT_TRUE(add(0, 3) && add(0, 3));
+    std::uint64_t nothing;
+    for (bool there : {true, true, false})
+        EXPECT_EQ(MPIDI_COMPOSITE_take_greeting(&greetings_, 3, &nothing, sizeof nothing), there);
 }
 
 TEST(GlueDecode, APieceOfAReportIsOfARankAndAsLongAsItSays)

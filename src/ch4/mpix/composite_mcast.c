@@ -64,6 +64,7 @@ int MPIDI_COMPOSITE_mcast_init(void)
     setup.shared_limit = MPL_MAX(MPIR_CVAR_CH4_COMPOSITE_MCAST_SHARED_LIMIT, 0);
     setup.piece = MPL_MAX(MPIR_CVAR_CH4_COMPOSITE_MCAST_PIECE, 1024);
     setup.fanout = MPL_MAX(MPIR_CVAR_CH4_COMPOSITE_MCAST_FANOUT, 1);
+    setup.may_open = MPIDI_COMPOSITE_may_have_id;
     setup.sent = multicast_sent;
     setup.received = multicast_received;
     return pm_mcast_open(MPIDI_COMPOSITE_global.core, &setup);

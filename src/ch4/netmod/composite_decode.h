@@ -4,6 +4,7 @@
 #define COMPOSITE_DECODE_H_INCLUDED
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 typedef struct {
     int tag;
     int size;                   /* of what follows */
+    uint64_t number;            /* another one for each MPI_Comm_connect, which repeats it until it is answered; 0: an answer */
 } MPIDI_COMPOSITE_greeting_t;
 
 static inline bool MPIDI_COMPOSITE_read_greeting(const void *message, size_t size, MPIDI_COMPOSITE_greeting_t * greeting)
@@ -20,6 +22,71 @@ static inline bool MPIDI_COMPOSITE_read_greeting(const void *message, size_t siz
         return false;
     memcpy(greeting, message, sizeof *greeting);
     return greeting->size >= 0 && (size_t) greeting->size == size - sizeof *greeting;
+}
+
+/* Greetings that arrived and were not asked for yet, oldest first. Strangers send them, so there are not more than a limit. */
+#define MPIDI_COMPOSITE_MOST_GREETINGS 4096
+
+typedef struct MPIDI_COMPOSITE_waiting {
+    struct MPIDI_COMPOSITE_waiting *next;
+    MPIDI_COMPOSITE_greeting_t header;
+    /* and its bytes */
+} MPIDI_COMPOSITE_waiting_t;
+
+typedef struct {
+    MPIDI_COMPOSITE_waiting_t *first;
+    uint64_t taken[MPIDI_COMPOSITE_MOST_GREETINGS];     /* the last ones: they may be repeated once more */
+    unsigned takes;
+} MPIDI_COMPOSITE_greetings_t;
+
+/* False: there is no room, and it will come again. One that is there, or was, is not added again. */
+static inline bool MPIDI_COMPOSITE_add_greeting(MPIDI_COMPOSITE_greetings_t * greetings, const MPIDI_COMPOSITE_greeting_t * header,
+                                                const void *bytes)
+{
+    MPIDI_COMPOSITE_waiting_t **last = &greetings->first, *added;
+    int count = 0;
+
+    for (int i = 0; header->number != 0 && i < MPIDI_COMPOSITE_MOST_GREETINGS; i++)
+        if (greetings->taken[i] == header->number)
+            return true;
+    for (; *last; last = &(*last)->next, count++)
+        if (header->number != 0 && (*last)->header.number == header->number)
+            return true;
+    if (count >= MPIDI_COMPOSITE_MOST_GREETINGS)
+        return false;
+    added = (MPIDI_COMPOSITE_waiting_t *) malloc(sizeof *added + (size_t) header->size);
+    if (added == NULL)
+        return false;
+    added->next = NULL;
+    added->header = *header;
+    memcpy(added + 1, bytes, (size_t) header->size);
+    *last = added;
+    return true;
+}
+
+/* The first one with this tag, as much of it as there is room for. */
+static inline bool MPIDI_COMPOSITE_take_greeting(MPIDI_COMPOSITE_greetings_t * greetings, int tag, void *bytes, int room)
+{
+    for (MPIDI_COMPOSITE_waiting_t ** place = &greetings->first; *place; place = &(*place)->next) {
+        MPIDI_COMPOSITE_waiting_t *found = *place;
+        if (found->header.tag != tag)
+            continue;
+        memcpy(bytes, found + 1, (size_t) (room < found->header.size ? room : found->header.size));
+        greetings->taken[greetings->takes++ % MPIDI_COMPOSITE_MOST_GREETINGS] = found->header.number;
+        *place = found->next;
+        free(found);
+        return true;
+    }
+    return false;
+}
+
+static inline void MPIDI_COMPOSITE_forget_greetings(MPIDI_COMPOSITE_greetings_t * greetings)
+{
+    while (greetings->first) {
+        MPIDI_COMPOSITE_waiting_t *first = greetings->first;
+        greetings->first = first->next;
+        free(first);
+    }
 }
 
 /* ---- what ranks have to say at the end, in pieces that come in order (composite_report.c) ---- */

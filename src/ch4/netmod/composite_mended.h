@@ -3,6 +3,7 @@
 #define COMPOSITE_MENDED_H_INCLUDED
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct MPIR_Comm;
 struct MPIR_Group;
@@ -34,6 +35,12 @@ int MPIDI_COMPOSITE_partitions_start(struct MPIR_Request *request);
 int MPIDI_COMPOSITE_partitions_ready(struct MPIR_Request *request, int n, const int partitions[], int first);
 int MPIDI_COMPOSITE_partition_asked(struct MPIR_Request *request, int partition);
 void MPIDI_COMPOSITE_partitions_free(struct MPIR_Request *request);
+
+/* composite_spawn.c. The cards of all ranks of the local group, whole, as MPIDI_COMPOSITE_get_local_upids() returns its own. */
+int MPIDI_COMPOSITE_get_cards(struct MPIR_Comm *comm, int **sizes, char **cards);
+
+/* composite_ids.h. Whether this process has a communicator of this context id, or is making one that may get it. */
+int MPIDI_COMPOSITE_may_have_id(uint32_t id);
 
 /* ch4/mpix/composite_persistent.c. The tag of a schedule that is built: false when it should be the `next` of the communicator. */
 bool MPIDI_COMPOSITE_tag_again(int next, int *tag);

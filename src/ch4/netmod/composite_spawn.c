@@ -7,39 +7,26 @@
 #include "netmod/core/setup.h"
 #include <errno.h>
 #include <poll.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 typedef MPIDI_COMPOSITE_greeting_t greeting_header_t;
 
-typedef struct greeting {
-    struct greeting *next;
-    greeting_header_t header;
-    char bytes[];
-} greeting_t;
+static MPIDI_COMPOSITE_greetings_t greetings;
 
-/* Greetings that arrived and were not asked for yet, oldest first. Strangers send them, so there are not more than a limit. */
-static greeting_t *greetings;
-#define MOST_GREETINGS 4096
+/* What this thread has asked, and asks again as long as it is not answered: there may have been no room for it. */
+static MPL_TLS struct {
+    pm_peer *peer;
+    size_t size;
+    char message[sizeof(greeting_header_t) + 1024];
+} asked;
 
 static bool greeting_arrived(const pm_envelope * envelope)
 {
     greeting_header_t header;
-    greeting_t **last = &greetings;
-    greeting_t *greeting;
-    int count = 0;
 
-    for (; *last; last = &(*last)->next)
-        count++;
-    if (count >= MOST_GREETINGS || !MPIDI_COMPOSITE_read_greeting(envelope->header, envelope->header_size, &header))
-        return false;
-    greeting = MPL_malloc(sizeof *greeting + header.size, MPL_MEM_OTHER);
-    if (greeting == NULL)
-        return false;
-    greeting->next = NULL;
-    greeting->header = header;
-    memcpy(greeting->bytes, (char *) envelope->header + sizeof header, header.size);
-    *last = greeting;
-    return true;
+    return MPIDI_COMPOSITE_read_greeting(envelope->header, envelope->header_size, &header) &&
+        MPIDI_COMPOSITE_add_greeting(&greetings, &header, (char *) envelope->header + sizeof header);
 }
 
 /* The first one of a process comes from a stranger. */
@@ -50,27 +37,15 @@ void MPIDI_COMPOSITE_dynamic_init(void)
 
 void MPIDI_COMPOSITE_dynamic_finalize(void)
 {
-    while (greetings) {
-        greeting_t *first = greetings;
-        greetings = first->next;
-        MPL_free(first);
-    }
+    MPIDI_COMPOSITE_forget_greetings(&greetings);
 }
 
-int MPIDI_COMPOSITE_dynamic_send(uint64_t remote_gpid, int tag, const void *buf, int size, int timeout)
+static int send_greeting(pm_peer * peer, const char *message, size_t size)
 {
-    int mpi_errno = MPI_SUCCESS;
-    MPIDI_av_entry_t *av = &MPIDIU_get_av(MPIDIU_GPID_GET_AVTID(remote_gpid), MPIDIU_GPID_GET_LPID(remote_gpid));
-    char message[sizeof(greeting_header_t) + 1024];
-    greeting_header_t header = { tag, size };
-    int sent;
+    int mpi_errno = MPI_SUCCESS, sent;
 
-    MPIR_Assert(sizeof header + size <= sizeof message);
-    memcpy(message, &header, sizeof header);
-    memcpy(message + sizeof header, buf, size);
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    sent = pm_send(MPIDI_COMPOSITE_AV(av).peer, MPIDI_COMPOSITE_global.handler_dynamic, message, sizeof header + size, NULL, 0,
-                   NULL);
+    sent = pm_send(peer, MPIDI_COMPOSITE_global.handler_dynamic, message, size, NULL, 0, NULL);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     if (sent == PM_FAILED)
         MPIDI_COMPOSITE_FAIL(mpi_errno);
@@ -79,67 +54,93 @@ int MPIDI_COMPOSITE_dynamic_send(uint64_t remote_gpid, int tag, const void *buf,
     return mpi_errno;
 }
 
-static bool take_greeting(int tag, void *buf, int size)
+/* A context id alone is the answer to a greeting; what has a card besides is one. */
+int MPIDI_COMPOSITE_dynamic_send(uint64_t remote_gpid, int tag, const void *buf, int size, int timeout)
 {
-    for (greeting_t ** place = &greetings; *place; place = &(*place)->next) {
-        greeting_t *found = *place;
-        if (found->header.tag != tag)
-            continue;
-        memcpy(buf, found->bytes, MPL_MIN(size, found->header.size));
-        *place = found->next;
-        MPL_free(found);
-        return true;
-    }
-    return false;
+    MPIDI_av_entry_t *av = &MPIDIU_get_av(MPIDIU_GPID_GET_AVTID(remote_gpid), MPIDIU_GPID_GET_LPID(remote_gpid));
+    greeting_header_t header = { tag, size, 0 };
+    bool is_answer = size == sizeof(MPIR_Context_id_t);
+    int mpi_errno;
+
+    MPIR_Assert(sizeof header + size <= sizeof asked.message);
+    while (!is_answer && header.number == 0)
+        if (getrandom(&header.number, sizeof header.number, 0) != sizeof header.number)
+            break;
+    memcpy(asked.message, &header, sizeof header);
+    memcpy(asked.message + sizeof header, buf, size);
+    asked.peer = MPIDI_COMPOSITE_AV(av).peer;
+    asked.size = header.number != 0 ? sizeof header + size : 0;
+    mpi_errno = send_greeting(asked.peer, asked.message, sizeof header + size);
+    if (mpi_errno)
+        asked.size = 0;
+    return mpi_errno;
 }
 
 int MPIDI_COMPOSITE_dynamic_recv(int tag, void *buf, int size, int timeout)
 {
     int mpi_errno = MPI_SUCCESS;
     MPL_time_t start, now;
-    double seconds = 0;
+    double seconds = 0, again_at = 1;
     bool taken;
 
     MPL_wtime(&start);
     while (true) {
         MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-        taken = take_greeting(tag, buf, size);
+        taken = MPIDI_COMPOSITE_take_greeting(&greetings, tag, buf, size);
         MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
         if (taken)
             break;
         MPL_wtime(&now);
         MPL_wtime_diff(&start, &now, &seconds);
         MPIR_ERR_CHKANDJUMP(timeout > 0 && seconds > timeout, mpi_errno, MPI_ERR_PORT, "**composite_timeout");
+        if (asked.size > 0 && seconds >= again_at) {
+            again_at = seconds + 1;
+            mpi_errno = send_greeting(asked.peer, asked.message, asked.size);
+            MPIR_ERR_CHECK(mpi_errno);
+        }
         mpi_errno = MPID_Progress_test(NULL);
         MPIR_ERR_CHECK(mpi_errno);
         MPIDI_COMPOSITE_WAIT_MESSAGE();
     }
 
   fn_fail:
+    asked.size = 0;
     return mpi_errno;
 }
 
-int MPIDI_COMPOSITE_get_local_upids(MPIR_Comm * comm, int **local_upid_size, char **local_upids)
+int MPIDI_COMPOSITE_get_cards(MPIR_Comm * comm, int **sizes, char **cards)
 {
     int mpi_errno = MPI_SUCCESS;
     char *next;
 
-    *local_upid_size = MPL_malloc(comm->local_size * sizeof(int), MPL_MEM_ADDRESS);
-    *local_upids = next = MPL_malloc(comm->local_size * PM_CARD_MAX, MPL_MEM_ADDRESS);
-    MPIR_ERR_CHKANDJUMP(*local_upid_size == NULL || next == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    *sizes = MPL_malloc(comm->local_size * sizeof(int), MPL_MEM_ADDRESS);
+    *cards = next = MPL_malloc(comm->local_size * PM_CARD_MAX, MPL_MEM_ADDRESS);
+    MPIR_ERR_CHKANDJUMP(*sizes == NULL || next == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
     for (int rank = 0; rank < comm->local_size; rank++) {
-        /* Asked for ourselves, it is for the name of a port, which is short. */
-        (*local_upid_size)[rank] = comm == MPIR_Process.comm_self ? (int) pm_short_card(MPIDI_COMPOSITE_global.core, next)
-            : (int) pm_peer_card(MPIDI_COMPOSITE_peer(comm, rank), next);
-        next += (*local_upid_size)[rank];
+        (*sizes)[rank] = (int) pm_peer_card(MPIDI_COMPOSITE_peer(comm, rank), next);
+        next += (*sizes)[rank];
     }
 
   fn_exit:
     return mpi_errno;
   fn_fail:
-    MPL_free(*local_upid_size);
-    MPL_free(*local_upids);
+    MPL_free(*sizes);
+    MPL_free(*cards);
+    *sizes = NULL;
+    *cards = NULL;
     goto fn_exit;
+}
+
+/* MPICH asks for what is in the name of a port, which is short: our own. Groups that meet exchange whole cards (composite_mended.h). */
+int MPIDI_COMPOSITE_get_local_upids(MPIR_Comm * comm, int **local_upid_size, char **local_upids)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    MPIR_Assert(comm == MPIR_Process.comm_self);
+    mpi_errno = MPIDI_COMPOSITE_get_cards(comm, local_upid_size, local_upids);
+    if (mpi_errno == MPI_SUCCESS)
+        **local_upid_size = (int) pm_short_card(MPIDI_COMPOSITE_global.core, *local_upids);
+    return mpi_errno;
 }
 
 static bool find_gpid(const pm_peer * peer, uint64_t * gpid)

@@ -35,8 +35,11 @@ void Engine::acknowledge(std::uint64_t origin, std::uint32_t serial)
 bool Engine::on_ack(const WireHeader &header)
 {
     if (header.origin != origin_) {
-        if (early_acks_ >= most_early_acks && !duties_.contains({header.origin, header.serial}))
-            return false;
+        if (early_acks_ >= most_early_acks && !duties_.contains({header.origin, header.serial})) {
+            transport_.failed("there are acknowledgements of " + std::to_string(most_early_acks) +
+                              " multicasts that this process has not got; wait for some (MPIX_MCAST_DELIVERED) before starting more");
+            return true;
+        }
         acknowledge(header.origin, header.serial);
         return true;
     }
@@ -50,6 +53,7 @@ bool Engine::on_ack(const WireHeader &header)
 
 void Engine::attend(Time now)
 {
+    drop_parked();
     std::vector<Outgoing *> lost;
     for (auto &[serial, outgoing] : outgoing_) {
         if (!outgoing->wants_ack)

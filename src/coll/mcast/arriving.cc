@@ -76,19 +76,25 @@ void *Engine::arrived(const Envelope &envelope, const void *piece, std::size_t p
 void *Engine::begin(const Envelope &envelope, const WireHeader &header, const void *list, const void *piece, std::size_t piece_size,
                     std::size_t total)
 {
+    auto found = groups_.find(header.group);
+    if (found == groups_.end() && !transport_.may_open(header.group)) {
+        transport_.dropped(envelope.source);
+        return nullptr;
+    }
     auto incoming = std::make_unique<Incoming>();
     incoming->header = header;
     incoming->total = total;
     if (!(header.flags & WireHeader::in_payload)) {
         incoming->list = copy_of_list(header, list);
-        if (auto found = groups_.find(header.group); found != groups_.end()) {
+        if (found != groups_.end()) {
             pm_group *group = found->second.get();
             const List seen = list_at(header, incoming->list.data());
-            auto arrival = is_in_order(group, header, seen) ? arrival_of(group, header, seen, false) : nullptr;
-            if (!arrival || !claim(arrival.get(), header)) {
+            if (!is_in_order(group, header, seen) || !is_missing(group, header, seen)) {
                 transport_.dropped(envelope.source);
                 return nullptr;
             }
+            auto arrival = arrival_of(group, header, seen, false);
+            arrival->claimed += header.length;
             if (std::byte *place = arrival->is_leaf() ? arrival->destination() : nullptr) {
                 incoming->place = place + header.offset;
                 incoming->in_place = true;
@@ -168,35 +174,52 @@ bool Engine::is_in_order(const pm_group *group, const WireHeader &header, const 
                                       : bitmap::count(list.words) - bitmap::test(list.words, header.master));
 }
 
-// A piece of this arrival comes, unless it cannot be one: then all of it is here already, or it is another multicast.
-bool Engine::claim(Arrival *arrival, const WireHeader &header)
+// Of a piece that is in order: its multicast was not received long ago, nor is all of it here or coming, nor is it another one.
+bool Engine::is_missing(const pm_group *group, const WireHeader &header, const List &list)
 {
-    if (arrival->complete || arrival->size != header.size || arrival->origin != header.origin || arrival->serial != header.serial ||
-        header.length > arrival->size - arrival->claimed)
+    const std::uint32_t order = order_of(group, header, list);
+    auto stream = group->streams.find(header.master);
+    if (stream == group->streams.end())
+        return static_cast<std::int32_t>(order) >= 0;
+    auto found = stream->second.arrivals.find(order);
+    if (found == stream->second.arrivals.end())
+        return static_cast<std::int32_t>(order - stream->second.next) >= 0;
+    const Arrival &arrival = *found->second;
+    return !arrival.complete && arrival.size == header.size && arrival.origin == header.origin && arrival.serial == header.serial &&
+           header.length <= arrival.size - arrival.claimed;
+}
+
+// A rank that is ahead of us has the communicator that we are still making: it may send what it likes, as to one that is made and has not
+// received yet. When we make none, it is for one that is no more, and nobody can want it.
+bool Engine::park(const WireHeader &header, const List &list, const Piece &piece)
+{
+    if (!transport_.may_open(header.group))
         return false;
-    arrival->claimed += header.length;
+    Parked parked{header, copy_of_list(header, list.words.data()), {}};
+    if (!(header.flags & WireHeader::shared)) {
+        parked.bytes = Bytes::try_to_make(header.length);
+        if (!parked.bytes) {
+            transport_.failed("there is no memory for " + std::to_string(header.length) + " bytes of a multicast of rank " +
+                              std::to_string(header.master) + " in a communicator that this process does not have yet");
+            return true;
+        }
+        if (header.length != 0)
+            std::memcpy(parked.bytes.data(), piece.data, header.length);
+    }
+    parked.header.set(WireHeader::in_payload, false);
+    parked_[header.group].push_back(std::move(parked));
     return true;
 }
 
-// A rank that is ahead of us has the communicator that we are still making.
-bool Engine::park(const WireHeader &header, const List &list, const Piece &piece)
+// What waits for a communicator that was not made after all, or came for one that is no more while another was being made.
+void Engine::drop_parked()
 {
-    Parked parked{header, copy_of_list(header, list.words.data()), {}};
-    const bool has_bytes = !(header.flags & WireHeader::shared);
-    if (has_bytes)
-        parked.bytes = Bytes::try_to_make(header.length);
-    if ((has_bytes && !parked.bytes) || parked.size() > most_parked - parked_bytes_) {
-        transport_.failed("there is no room for a multicast of rank " + std::to_string(header.master) +
-                          " in a communicator that this process does not have yet: " + std::to_string(parked_bytes_ >> 20) +
-                          " MiB are waiting for such");
-        return false;
-    }
-    if (has_bytes && header.length != 0)
-        std::memcpy(parked.bytes.data(), piece.data, header.length);
-    parked.header.set(WireHeader::in_payload, false);
-    parked_bytes_ += parked.size();
-    parked_[header.group].push_back(std::move(parked));
-    return true;
+    std::erase_if(parked_, [this](const auto &waiting) {
+        const bool in_vain = !transport_.may_open(waiting.first);
+        for (std::size_t i = 0; in_vain && i < waiting.second.size(); ++i)
+            transport_.dropped(nullptr);
+        return in_vain;
+    });
 }
 
 bool Engine::on_message(const WireHeader &header, const List &list, const Piece &piece)
@@ -207,7 +230,7 @@ bool Engine::on_message(const WireHeader &header, const List &list, const Piece 
     if (found == groups_.end())
         return park(header, list, piece);
     pm_group *group = found->second.get();
-    if (!is_in_order(group, header, list))
+    if (!is_in_order(group, header, list) || !is_missing(group, header, list))
         return false;
     if (header.outbox != 0 && !(header.flags & WireHeader::posted))
         watch(group, header);
@@ -218,8 +241,7 @@ bool Engine::on_message(const WireHeader &header, const List &list, const Piece 
     if (passed_on && deliver_at_once(group, header, list, seen.data))
         return true;
     std::shared_ptr<Arrival> arrival = arrival_of(group, header, list, passed_on);
-    if (!arrival || !claim(arrival.get(), header))
-        return false;
+    arrival->claimed += header.length;
     keep(group, arrival, header, list, seen);
     return true;
 }

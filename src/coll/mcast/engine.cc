@@ -2,7 +2,7 @@
 // sending, posting, arriving, relaying, receiving, acknowledging.
 //
 // Promise: a block is not written again before everybody whom it was lent to has read it. A message for a group that is not open
-// yet is kept, and comes when it is opened.
+// yet, but is being made, is kept, and comes when it is opened.
 #include "coll/mcast/engine.h"
 
 #include <new>
@@ -55,7 +55,6 @@ pm_group *Engine::open_group(const pm_group_setup &setup)
         std::deque<Parked> messages = std::move(found->second);
         parked_.erase(found);
         for (Parked &message : messages) {
-            parked_bytes_ -= message.size();
             Piece piece{message.bytes.data(), message.bytes};
             if (!on_message(message.header, list_at(message.header, message.list.data()), piece))
                 transport_.dropped(nullptr);
@@ -71,6 +70,7 @@ void Engine::close_group(pm_group *group)
         for (auto &[order, arrival] : stream.arrivals)
             arrival->abandoned = true;
     groups_.erase(group->setup.id);
+    drop_parked();
 }
 
 bool Engine::shares_host(pm_group *group)

@@ -42,6 +42,8 @@ class Transport {
     virtual void watches(bool any) = 0;     // whether poll() is to be called
     // Where [address, address + size) of the peer's memory is here; nullptr when it cannot be seen.
     virtual void *view(pm_peer *peer, std::uint64_t address, std::size_t size) = 0;
+    // Of a group that is not open: whether it may yet be, because this process is making it.
+    virtual bool may_open(std::uint32_t group) = 0;
     virtual void dropped(const pm_peer *peer) = 0;  // it sent what makes no sense; nullptr: who is not known any more
     // Nothing can go on from now on. Without a text it is what send() failed with.
     virtual void failed(const std::string &text) = 0;
@@ -85,7 +87,8 @@ class Engine {
     bool poll();
     bool has_news() const;
 
-    // Looks after members that have not acknowledged for long: whoever has ended is found by its host, or by being sent to.
+    // Looks after members that have not acknowledged for long: whoever has ended is found by its host, or by being sent to. Drops what
+    // waits in vain.
     void attend(Time now);
 
     // Somebody's acknowledgement depends on this process.
@@ -97,8 +100,7 @@ class Engine {
     // Blocks of shared memory that somebody may still be reading.
     std::size_t lent();
 
-    static constexpr std::size_t most_parked = std::size_t{256} << 20;  // bytes for groups that are not open here
-    static constexpr std::size_t most_early_acks = 1 << 16;             // multicasts that were acknowledged before they came
+    static constexpr std::size_t most_early_acks = 1 << 16;  // multicasts that were acknowledged before they came
 
   private:
     struct Receive;
@@ -117,8 +119,9 @@ class Engine {
     bool on_message(const WireHeader &header, const List &list, const Piece &piece);
     bool on_ack(const WireHeader &header);
     static bool is_in_order(const pm_group *group, const WireHeader &header, const List &list);
-    static bool claim(Arrival *arrival, const WireHeader &header);
+    static bool is_missing(const pm_group *group, const WireHeader &header, const List &list);
     bool park(const WireHeader &header, const List &list, const Piece &piece);
+    void drop_parked();
     void *begin(const Envelope &envelope, const WireHeader &header, const void *list, const void *piece, std::size_t piece_size,
                 std::size_t total);
     bool view_shared(pm_group *group, const WireHeader &header, Piece *piece);
@@ -170,7 +173,6 @@ class Engine {
     Transport &transport_;
     std::unordered_map<std::uint32_t, std::unique_ptr<pm_group>> groups_;
     std::unordered_map<std::uint32_t, std::deque<Parked>> parked_;  // of groups that are not open here yet
-    std::size_t parked_bytes_ = 0;
     std::unordered_map<std::uint32_t, std::unique_ptr<Outgoing>> outgoing_;
     std::uint64_t origin_;
     std::uint32_t next_serial_ = 0;

@@ -24,7 +24,7 @@ namespace {
 
 class CoreTransport : public pm::coll::Transport {
   public:
-    explicit CoreTransport(pm_core *core) : core_(core), outboxes_(core) {}
+    CoreTransport(pm_core *core, int (*may_open)(std::uint32_t)) : core_(core), may_open_(may_open), outboxes_(core) {}
 
     std::size_t largest_header() override { return pm_largest_header(core_); }
     int send(pm_peer *peer, const void *header, std::size_t header_size, const void *data, std::size_t size, void *cookie) override
@@ -44,11 +44,13 @@ class CoreTransport : public pm::coll::Transport {
     void nudge(pm_peer *peer) override { pm_nudge(peer); }
     void watches(bool any) override { pm_mcast_watches = any; }
     void *view(pm_peer *peer, std::uint64_t address, std::size_t size) override { return pm_shared_view(peer, address, size); }
+    bool may_open(std::uint32_t group) override { return may_open_(group) != 0; }
     void dropped(const pm_peer *peer) override { pm_count_dropped(core_, peer); }
     void failed(const std::string &text) override { pm_give_up(core_, text.empty() ? pm_error_text() : text.c_str()); }
 
   private:
     pm_core *core_;
+    int (*may_open_)(std::uint32_t);
     pm::coll::Boards<pm::coll::Outbox> outboxes_;
 };
 
@@ -79,7 +81,7 @@ int pm_mcast_open(pm_core *core, const pm_mcast_setup *setup)
     std::uint64_t origin = 0;
     if (getrandom(&origin, sizeof origin, 0) != sizeof origin)
         return pm::failed(pm::system_error("getrandom", errno));
-    transport = new CoreTransport(core);
+    transport = new CoreTransport(core, setup->may_open);
     engine = new pm::coll::Engine(settings, *transport, origin);
     return pm::coll::handle<engine>(core, pm::coll::mcast_tag, "mcast", sizeof(pm::coll::WireHeader));
 }

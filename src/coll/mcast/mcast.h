@@ -23,6 +23,8 @@ typedef struct pm_mcast_setup {
     size_t piece;               /* the largest part that is passed on to another host by itself */
     int fanout;                 /* how many a member tells on its host */
 
+    /* Of a group that is not open: 1 when it may yet be, because this process is making it. */
+    int (*may_open)(uint32_t group);
     /* A multicast has left (of a delivered one: has arrived everywhere); `error` is a sentence or NULL. */
     void (*sent)(void *cookie, const char *error);
     /* A posted receive has ended. `size` may be larger than its room. */

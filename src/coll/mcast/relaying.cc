@@ -57,16 +57,13 @@ bool Engine::pass_on_simply(pm_group *group, const WireHeader &header, const Lis
     return true;
 }
 
-// The arrival this message belongs to: its first one makes it; nullptr when that was received long ago. `passed_on`: there is nothing to
-// do for others.
+// The arrival this message, which is_missing(), belongs to: its first one makes it. `passed_on`: there is nothing to do for others.
 std::shared_ptr<Engine::Arrival> Engine::arrival_of(pm_group *group, const WireHeader &header, const List &list, bool passed_on)
 {
     std::uint32_t order = order_of(group, header, list);
     Stream &stream = group->streams[header.master];
     if (auto found = stream.arrivals.find(order); found != stream.arrivals.end())
         return found->second;
-    if (static_cast<std::int32_t>(order - stream.next) < 0)
-        return nullptr;
     auto arrival = std::make_shared<Arrival>();
     stream.arrivals[order] = arrival;
     arrival->master = header.master;

@@ -133,7 +133,6 @@ struct Engine::Parked {
     WireHeader header;
     std::vector<std::uint64_t> list;
     Bytes bytes;
-    std::size_t size() const { return sizeof *this + list.size() * sizeof list[0] + (bytes ? header.length : 0); }
 };
 
 }  // namespace pm::coll
