@@ -302,10 +302,11 @@ TEST(UdpEndpoint, NothingThatWasNotCheckedIsWritten)
             continue;
         static std::vector<std::byte> place;
         place.assign(100'000, std::byte{0});
-        Sink sink{[](const Envelope &, void *, std::size_t, std::size_t) -> void * { return place.data(); },
-                  [](int, void *, void *, std::size_t) {}};
-        sink.place = [](int, void *) -> void * { return place.data(); };
-        sink.placed = [](int, void *) {};
+        Sink sink;
+        sink.arrived = [](void *, const Envelope &, void *, std::size_t, std::size_t) -> void * { return place.data(); };
+        sink.more = [](void *, int, void *, void *, std::size_t) {};
+        sink.place = [](void *, int, void *) -> void * { return place.data(); };
+        sink.placed = [](void *, int, void *) {};
         UdpPair pair(guarded(guard), sink);
         ASSERT_TRUE(pair.open());
         EXPECT_EQ(pair.send(0, 0), Status::ok);
