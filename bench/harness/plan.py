@@ -221,7 +221,8 @@ def plan(only, ranks, cores, quick):
         elif program in PAIR_PROGRAMS:
             jobs.append(Job(program, 2, time))
         elif program == "rma":
-            jobs += [Job(program, 2, time), Job(program, RMA_CROWD, long_time)]
+            jobs += [Job(program, 2, time), *(Job(program, 2, time + ("--operation", f"swap_flush{memory}")) for memory in ("", "_create")),
+                     Job(program, RMA_CROWD, long_time)]
         elif program == "threads":
             jobs.append(Job(program, 2, long_time))
         elif program == "coll":
