@@ -62,8 +62,8 @@
 /* Waiting for a notification: a look costs a tenth of a round of progress, and on one host is all that is needed.
  * bench/run --only sync */
 #define PM_LOOKS_BETWEEN_PROGRESS 16
-/* MPI_Win_flush on memory that all see has nothing to wait for, but others may wait for this rank: a round of progress costs ten times as much.
- * bench/run --only rma */
-#define PM_FLUSHES_BETWEEN_PROGRESS 16
+/* Flushes, unlocks and fences on memory that all reach often have nothing to wait for, but others may wait for this rank: a round of progress
+ * costs ten times as much. bench/run --only rma */
+#define PM_CALLS_BETWEEN_PROGRESS 16
 
 #endif

@@ -9,7 +9,7 @@ PM_CONFORMANCE(Ucx, UcxKits);
 
 int arrivals;
 
-void *arrived(const Envelope &, void *, std::size_t, std::size_t)
+void *arrived(void *, const Envelope &, void *, std::size_t, std::size_t)
 {
     ++arrivals;
     return nullptr;
@@ -17,7 +17,7 @@ void *arrived(const Envelope &, void *, std::size_t, std::size_t)
 
 template <class Kit>
 struct CountKit : Kit {
-    static Result<std::unique_ptr<ucx::Ucx>> create(const Sink &) { return ucx::Ucx::create({}, {arrived}); }
+    static Result<std::unique_ptr<ucx::Ucx>> create(const Sink &) { return ucx::Ucx::create({}, {nullptr, arrived}); }
 };
 
 template <class Kit>
@@ -38,7 +38,7 @@ TYPED_TEST(UcxAsks, ThePeerDoesNotNotice)
                 self.poll();
         };
         send();
-        self.poll_until([&] { return arrivals == 1; });
+        self.poll_until([&] { return arrivals == 1 && self.device().idle(); });
         self.meet_polling();
         if (self.number == 0) {
             for (int i = 0; i < 100; ++i) {

@@ -386,6 +386,89 @@ static void errors(void)
     close_window();
 }
 
+/* What is put is what the origin has; what is too much is refused. */
+static void sizes(void)
+{
+    int two[2] = { 1, 2 }, four[4] = { -1, -1, -1, -1 }, other = (rank + 1) % ranks;
+
+    open_window(4 * sizeof(int), sizeof(int));
+    MPI_Win_lock(MPI_LOCK_SHARED, other, 0, win);
+    MPI_Put(two, 2, MPI_INT, other, 0, 3, MPI_INT, win);
+    MPI_Accumulate(two, 1, MPI_INT, other, 3, 1, MPI_INT, MPI_SUM, win);
+    MPI_Win_flush(other, win);
+    MPI_Get(four, 4, MPI_INT, other, 0, 3, MPI_INT, win);
+    MPI_Win_unlock(other, win);
+    EXPECT(four[0] == 1 && four[1] == 2 && four[2] == 0 && four[3] == -1, "got %d %d %d %d", four[0], four[1], four[2], four[3]);
+    MPI_Win_lock(MPI_LOCK_SHARED, other, 0, win);
+    expect_class(MPI_Put(four, 3, MPI_INT, other, 0, 2, MPI_INT, win), MPI_ERR_TRUNCATE, "MPI_Put of more than there is room for");
+    expect_class(MPI_Get(two, 1, MPI_INT, other, 0, 2, MPI_INT, win), MPI_ERR_TRUNCATE, "MPI_Get of more than there is room for");
+    expect_class(MPI_Accumulate(four, 3, MPI_INT, other, 0, 2, MPI_INT, MPI_SUM, win), MPI_ERR_TRUNCATE, "MPI_Accumulate of too much");
+    MPI_Win_unlock(other, win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    EXPECT(((int *) memory)[3] == 1, "the last word is %d", ((int *) memory)[3]);
+    close_window();
+}
+
+/* Pairs with others between them, which somebody else writes: each keeps its own. */
+static void between_pairs(void)
+{
+    typedef struct { double value; int where; } pair_t;
+    enum { count = 20 };
+    pair_t pairs[count], others[count];
+    MPI_Datatype every_other;
+
+    MPI_Type_vector(count, 1, 2, MPI_DOUBLE_INT, &every_other);
+    MPI_Type_commit(&every_other);
+    open_window(2 * count * sizeof(pair_t), sizeof(pair_t));
+    MPI_Win_lock_all(0, win);
+    for (long round = 1; round <= rounds / 4; round++) {
+        for (int i = 0; i < count; i++) {
+            pairs[i].value = others[i].value = (double) round;
+            pairs[i].where = others[i].where = rank;
+        }
+        if (rank == 0)
+            for (int i = 0; i < count; i++)
+                MPI_Put(&others[i], 1, MPI_DOUBLE_INT, ranks - 1, 2 * i + 1, 1, MPI_DOUBLE_INT, win);
+        else
+            MPI_Accumulate(pairs, count, MPI_DOUBLE_INT, ranks - 1, 0, 1, every_other, MPI_MAXLOC, win);
+        MPI_Win_flush_all(win);
+    }
+    MPI_Win_unlock_all(win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == ranks - 1 && ranks > 1)
+        for (int i = 0; i < 2 * count; i++)
+            EXPECT(((pair_t *) memory)[i].value == (double) (rounds / 4), "pair %d is %g", i, ((pair_t *) memory)[i].value);
+    close_window();
+    MPI_Type_free(&every_other);
+}
+
+/* A rank that does nothing but lock, get and unlock answers others all the same. */
+static void progress(void)
+{
+    int flag = 0, other = 1 - rank, token = 7;
+    MPI_Request request;
+
+    if (ranks != 2)
+        return;
+    open_window(sizeof(int), sizeof(int));
+    if (rank == 0) {
+        MPI_Irecv(&token, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, &request);
+        while (flag == 0) {
+            MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
+            MPI_Get(&flag, 1, MPI_INT, 0, 0, 1, MPI_INT, win);
+            MPI_Win_unlock(0, win);
+        }
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Ssend(&token, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, other, 0, win);
+        MPI_Put(&token, 1, MPI_INT, other, 0, 1, MPI_INT, win);
+        MPI_Win_unlock(other, win);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    close_window();
+}
+
 /* Rank 1 dies with the lock: rank 0 is told so and does not wait for ever. Not among all: the job is not whole after it. */
 static void killed(void)
 {
@@ -409,7 +492,8 @@ int main(int argc, char **argv)
 {
     static const struct part parts[] = {
         {"totals", totals, 1, 0}, {"locks", locks, 1, 0}, {"lock_all", lock_all, 1, 0}, {"lock_two", lock_two, 1, 1}, {"litmus", litmus, 1, 0},
-        {"model", against_model, 1, 0}, {"errors", errors, 1, 1}, {"killed", killed, 2, 1},
+        {"model", against_model, 1, 0}, {"progress", progress, 1, 0}, {"between_pairs", between_pairs, 1, 0}, {"sizes", sizes, 1, 1}, {"errors", errors, 1, 1},
+        {"killed", killed, 2, 1},
     };
     int status;
 

@@ -64,7 +64,7 @@ TEST_P(ConnectionsTest, WhatIsAcknowledgedIsASign)
         send();
         Connections found = wait_until([](const Connections &each) { return !each.asked; });
         EXPECT_FALSE(found.silent());
-        EXPECT_GE(found.last_sign, before - 10ms) << "the kernel counts ticks";
+        EXPECT_GE(found.last_sign, before - 1s) << "what the kernel counts is older when it is read late";
     }
 }
 
@@ -74,7 +74,7 @@ TEST_P(ConnectionsTest, WhatIsNotAcknowledgedIsSilence)
     Time before = clock_now();
     send();
     Connections found = wait_until([](const Connections &each) { return each.silent(); });
-    EXPECT_LE(found.last_sign, before + 10ms);
+    EXPECT_LE(found.last_sign, before + 10ms) << "the kernel counts ticks";
 }
 
 TEST_P(ConnectionsTest, OneThatIsClosedIsNone)

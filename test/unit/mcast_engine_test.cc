@@ -789,7 +789,7 @@ TEST(McastEngineGroups, WhatWaitsForAGroupComesWhenItIsOpened)
     expect_nothing_left(world);
 }
 
-// It is for a communicator that was freed here before it came: nobody can want it, least of all one that gets the same id later.
+// It is for a communicator that was freed here before it came: nobody can want it.
 TEST(McastEngineGroups, WhatComesForAGroupThatIsNoMoreIsDroppedAndCounted)
 {
     World world(2, {0, 1}, 1);

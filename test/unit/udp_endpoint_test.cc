@@ -409,6 +409,24 @@ TEST(UdpEndpoint, AStoppedPeerIsWaitedForWhileItsHostIsThere)
     EXPECT_TRUE(pair[0].failure());
 }
 
+// Nobody refuses what comes for a port where ICMP is filtered: then a process that has ended looks like one that is stopped.
+TEST(UdpEndpoint, AHostThatDoesNotRefuseIsBelievedForSoLong)
+{
+    for (bool refuses : {false, true}) {
+        UdpPair pair;
+        ASSERT_TRUE(pair.open());
+        pair.exchange();
+        Transmission transmission;
+        for (Time begin = pair.now(); pair.now() < begin + 1500s && !pair[0].failure();) {
+            pair.wait(pair[0].next_deadline() - pair.now());
+            while (pair[0].poll_transmit(&transmission, pair.now()))
+                if (transmission.asks_host)
+                    pair[0].on_host_answered({transmission.to.ip, 0}, pair.now(), refuses);
+        }
+        EXPECT_EQ(static_cast<bool>(pair[0].failure()), !refuses);
+    }
+}
+
 TEST(UdpEndpoint, WhoComputedForLongAsksBeforeItGivesUp)
 {
     UdpPair pair;

@@ -6,6 +6,9 @@
 
 #include <array>
 #include <memory>
+#include <string>
+
+#include "support/private_network.h"
 
 namespace pm::udp {
 namespace {
@@ -27,6 +30,14 @@ std::uint16_t closed_port()
 
 class UdpSocket : public testing::Test {
   protected:
+    void SetUp() override
+    {
+        if (std::string reason = test::enter_private_network(); !reason.empty())
+            GTEST_SKIP() << reason;
+        socket_ = make_socket();
+        other_ = make_socket();
+    }
+
     void send(std::uint16_t port)
     {
         Transmission transmission;
@@ -53,8 +64,7 @@ class UdpSocket : public testing::Test {
         return count;
     }
 
-    std::unique_ptr<Socket> socket_ = make_socket();
-    std::unique_ptr<Socket> other_ = make_socket();
+    std::unique_ptr<Socket> socket_, other_;
     std::array<std::byte, sizeof(Header)> bytes_{};
 };
 

@@ -33,7 +33,7 @@ class Job {
         }
         std::vector<std::array<std::byte, PM_WINDOW_CARD>> cards(nodes_.size());
         for (auto &node : nodes_)
-            node->window = node->engine.open({77, ranks, node->rank, node->memory.data(), bytes, 1, this, peer_of, memory_of, 0, 0},
+            node->window = node->engine.open({77, ranks, node->rank, node->memory.data(), bytes, 1, this, peer_of, memory_of, 0},
                                              cards[static_cast<std::size_t>(node->rank)].data());
         for (auto &node : nodes_)
             for (int rank = 0; rank < ranks; ++rank)

@@ -33,15 +33,16 @@ static void is_real(MPI_Datatype datatype)
 
 void MPIDI_COMPOSITE_direct_init(void)
 {
+    /* Characters and bytes have no sum: MPICH says so. */
     static const MPI_Datatype with_sign[] = {
-        MPI_CHAR, MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T,
+        MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T,
         MPI_AINT, MPI_OFFSET, MPI_COUNT,
 #ifdef HAVE_FORTRAN_BINDING
-        MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8, MPI_CHARACTER,
+        MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8,
 #endif
     };
     static const MPI_Datatype without_sign[] = {
-        MPI_BYTE, MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T,
+        MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T,
         MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T,
     };
     static const MPI_Datatype real[] = {
@@ -98,21 +99,29 @@ static int not_enough_memory(void)
 
 /* --- put and get ------------------------------------------------------------------------------------------------------------- */
 
+/* The first byte of `count` elements, and the one behind the last, from where they begin. False: no numbers are large enough. */
+static bool find_span(MPI_Aint count, MPI_Datatype datatype, MPI_Aint * low, MPI_Aint * high)
+{
+    MPI_Aint true_lb = 0, true_extent = 0, extent = 0, rest;
+
+    MPIR_Type_get_true_extent_impl(datatype, &true_lb, &true_extent);
+    MPIR_Datatype_get_extent_macro(datatype, extent);
+    if (__builtin_mul_overflow(count - 1, extent, &rest) || __builtin_add_overflow(true_lb, MPL_MIN(rest, 0), low) ||
+        __builtin_add_overflow(true_lb, true_extent, high) || __builtin_add_overflow(*high, MPL_MAX(rest, 0), high))
+        return false;
+    return true;
+}
+
 /* Whether elements of a type at a displacement are in the window, and where in the target's part they begin. */
 static int find_place(MPIR_Win * win, int rank, MPI_Aint disp, MPI_Aint count, MPI_Datatype datatype, MPI_Aint * place)
 {
     const pm_direct_part *part = &MPIDI_COMPOSITE_WIN(win).direct->parts[rank];
-    MPI_Aint true_lb = 0, true_extent = 0, extent = 0, first, last;
+    MPI_Aint low, high, first, end;
 
-    MPIR_Type_get_true_extent_impl(datatype, &true_lb, &true_extent);
-    MPIR_Datatype_get_extent_macro(datatype, extent);
-    if (disp < 0 || (uint64_t) disp > part->bytes)
+    if (__builtin_mul_overflow(disp, (MPI_Aint) part->unit, place) || !find_span(count, datatype, &low, &high) ||
+        __builtin_add_overflow(*place, low, &first) || __builtin_add_overflow(*place, high, &end) || first < 0 || (uint64_t) end > part->bytes)
         return MPIDI_COMPOSITE_direct_outside(win, disp, rank);
-    *place = disp * (MPI_Aint) part->unit;
-    /* Of all elements the lowest and the highest byte. */
-    first = *place + true_lb + (extent < 0 ? (count - 1) * extent : 0);
-    last = *place + true_lb + true_extent + (extent > 0 ? (count - 1) * extent : 0);
-    return first < 0 || (uint64_t) last > part->bytes ? MPIDI_COMPOSITE_direct_outside(win, disp, rank) : MPI_SUCCESS;
+    return MPI_SUCCESS;
 }
 
 /* Runs of bytes of elements, from the beginning of the first; most types have one. To be freed, if it is not `one`. */
@@ -138,6 +147,14 @@ static struct iovec *find_runs(MPI_Aint place, MPI_Aint count, MPI_Datatype data
         *runs_count = made;
     }
     return runs;
+}
+
+static int does_not_fit(MPI_Aint size, MPI_Aint room)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    MPIR_ERR_SET2(mpi_errno, MPI_ERR_TRUNCATE, "**truncate", "**truncate %d %d", (int) size, (int) room);
+    return mpi_errno;
 }
 
 static int unreachable(void)
@@ -167,7 +184,7 @@ static int packed(const void *address, MPI_Aint count, MPI_Datatype datatype, bo
     return fill ? MPIR_Typerep_pack(address, count, datatype, 0, *made, (MPI_Aint) size, &done) : MPI_SUCCESS;
 }
 
-/* To or from memory that only the kernel reaches. */
+/* To or from memory that only the kernel reaches: `size` bytes, which there are on both sides. */
 static int copy_far(bool put, void *origin_addr, MPI_Aint origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint place,
                     MPI_Aint target_count, MPI_Datatype target_datatype, MPI_Aint size, MPIR_Win * win)
 {
@@ -182,12 +199,13 @@ static int copy_far(bool put, void *origin_addr, MPI_Aint origin_count, MPI_Data
     runs = find_runs(place, target_count, target_datatype, &one, &count);
     if (runs == NULL)
         mpi_errno = not_enough_memory();
-    for (MPI_Aint i = 0, at = 0; i < count && mpi_errno == MPI_SUCCESS; i++) {
+    for (MPI_Aint i = 0, at = 0; i < count && at < size && mpi_errno == MPI_SUCCESS; i++) {
         uint64_t offset = (uint64_t) (uintptr_t) runs[i].iov_base;
-        if (!(put ? pm_direct_write(window, target_rank, offset, bytes + at, runs[i].iov_len) :
-              pm_direct_read(window, target_rank, offset, bytes + at, runs[i].iov_len)))
+        size_t some = MPL_MIN(runs[i].iov_len, (size_t) (size - at));
+        if (!(put ? pm_direct_write(window, target_rank, offset, bytes + at, some) :
+              pm_direct_read(window, target_rank, offset, bytes + at, some)))
             mpi_errno = unreachable();
-        at += (MPI_Aint) runs[i].iov_len;
+        at += (MPI_Aint) some;
     }
     if (made != NULL && !put && mpi_errno == MPI_SUCCESS)
         mpi_errno = MPIR_Typerep_unpack(made, size, origin_addr, origin_count, origin_datatype, 0, &done);
@@ -215,8 +233,11 @@ int MPIDI_COMPOSITE_direct_copy(bool put, void *origin_addr, MPI_Aint origin_cou
     mpi_errno = find_place(win, target_rank, target_disp, target_count, target_datatype, &place);
     if (mpi_errno)
         return mpi_errno;
+    if (put ? size > target_size : target_size > size)
+        return put ? does_not_fit(size, target_size) : does_not_fit(target_size, size);
     if (memory == NULL)
-        return copy_far(put, origin_addr, origin_count, origin_datatype, target_rank, place, target_count, target_datatype, size, win);
+        return copy_far(put, origin_addr, origin_count, origin_datatype, target_rank, place, target_count, target_datatype,
+                        MPL_MIN(size, target_size), win);
     return put ? MPIR_Localcopy(origin_addr, origin_count, origin_datatype, memory + place, target_count, target_datatype) :
         MPIR_Localcopy(memory + place, target_count, target_datatype, origin_addr, origin_count, origin_datatype);
 }
@@ -296,6 +317,25 @@ static int accumulate_run(MPIR_Win * win, int rank, uint64_t offset, const char 
     return mpi_errno;
 }
 
+/* Back to where only the kernel reaches: what is of these elements, not what lies between. `there` is where they begin here. */
+static bool write_back_runs(MPIR_Win * win, int rank, MPI_Aint place, const char *there, MPI_Aint count, MPI_Datatype datatype)
+{
+    struct iovec one, *runs;
+    MPI_Aint runs_count;
+    bool written = true;
+
+    if (MPIDI_COMPOSITE_WIN(win).direct->parts[rank].memory != NULL)
+        return true;
+    runs = find_runs(0, count, datatype, &one, &runs_count);
+    for (MPI_Aint i = 0; runs != NULL && i < runs_count && written; i++) {
+        MPI_Aint at = (MPI_Aint) runs[i].iov_base;
+        written = pm_direct_write(MPIDI_COMPOSITE_WIN(win).window, rank, (uint64_t) (place + at), there + at, runs[i].iov_len);
+    }
+    if (runs != &one)
+        MPL_free(runs);
+    return runs != NULL && written;
+}
+
 /* Pairs, which have gaps: nobody else is at any element of the target meanwhile. */
 static int accumulate_pairs(MPIR_Win * win, int rank, MPI_Aint place, const char *origin, char *result, MPI_Aint size, MPI_Aint count,
                             MPI_Datatype datatype, MPI_Datatype basic, MPI_Op op)
@@ -303,15 +343,13 @@ static int accumulate_pairs(MPIR_Win * win, int rank, MPI_Aint place, const char
     int mpi_errno = MPI_SUCCESS;
     pm_window *window = MPIDI_COMPOSITE_WIN(win).window;
     uint64_t entered = 0;
-    MPI_Aint done, size_of_one, true_lb, true_extent, extent, span;
+    MPI_Aint done, size_of_one, low = 0, high = 0;
     char *room = NULL, *there;
 
     MPIDI_Datatype_check_size(basic, 1, size_of_one);
-    MPIR_Type_get_true_extent_impl(datatype, &true_lb, &true_extent);
-    MPIR_Datatype_get_extent_macro(datatype, extent);
-    span = true_lb + true_extent + (count - 1) * extent;
+    find_span(count, datatype, &low, &high);
     if (MPIDI_COMPOSITE_WIN(win).direct->parts[rank].memory == NULL) {
-        room = MPL_malloc((size_t) span, MPL_MEM_RMA);
+        room = MPL_malloc((size_t) (high - low), MPL_MEM_RMA);
         if (room == NULL)
             return not_enough_memory();
     }
@@ -320,16 +358,19 @@ static int accumulate_pairs(MPIR_Win * win, int rank, MPI_Aint place, const char
     if (entered < PM_DIRECT_STRIPES) {
         mpi_errno = died_there();
     } else {
-        there = look_at(win, rank, (uint64_t) place, room, (size_t) span);
-        if (there == NULL)
+        there = look_at(win, rank, (uint64_t) (place + low), room, (size_t) (high - low));
+        if (there == NULL) {
             mpi_errno = unreachable();
-        if (mpi_errno == MPI_SUCCESS && result != NULL)
-            mpi_errno = MPIR_Typerep_pack(there, count, datatype, 0, result, size, &done);
-        if (mpi_errno == MPI_SUCCESS && op != MPI_NO_OP) {
-            mpi_errno = MPIDIG_compute_acc_op((void *) origin, (int) (size / size_of_one), basic, there, (int) count, datatype, op,
-                                              MPIDIG_ACC_SRCBUF_PACKED);
-            if (mpi_errno == MPI_SUCCESS && !write_back(win, rank, (uint64_t) place, there, (size_t) span))
-                mpi_errno = unreachable();
+        } else {
+            there -= low;
+            if (result != NULL)
+                mpi_errno = MPIR_Typerep_pack(there, count, datatype, 0, result, size, &done);
+            if (mpi_errno == MPI_SUCCESS && op != MPI_NO_OP) {
+                mpi_errno = MPIDIG_compute_acc_op((void *) origin, (int) (size / size_of_one), basic, there, (int) count, datatype, op,
+                                                  MPIDIG_ACC_SRCBUF_PACKED);
+                if (mpi_errno == MPI_SUCCESS && !write_back_runs(win, rank, place, there, count, datatype))
+                    mpi_errno = unreachable();
+            }
         }
     }
     while (entered-- > 0)
@@ -343,7 +384,7 @@ int MPIDI_COMPOSITE_direct_accumulate(const void *origin_addr, MPI_Aint origin_c
                                       MPI_Aint target_count, MPI_Datatype target_datatype, MPI_Op op, MPIR_Win * win)
 {
     int mpi_errno = MPI_SUCCESS;
-    MPI_Aint size, done, size_of_one, place = 0, count;
+    MPI_Aint size, origin_size = 0, result_size = 0, done, size_of_one, place = 0, count;
     MPI_Datatype basic = target_datatype;
     char *origin = NULL, *result = NULL, *packed_origin = NULL, *packed_result = NULL;
     struct iovec one, *runs = &one;
@@ -351,20 +392,32 @@ int MPIDI_COMPOSITE_direct_accumulate(const void *origin_addr, MPI_Aint origin_c
     if (!MPIDI_COMPOSITE_direct_allowed(win, target_rank))
         return MPIDI_COMPOSITE_direct_wrong_epoch();
     MPIDI_Datatype_check_size(target_datatype, target_count, size);
-    if (size == 0)
+    if (op != MPI_NO_OP)
+        MPIDI_Datatype_check_size(origin_datatype, origin_count, origin_size);
+    if (result_datatype != MPI_DATATYPE_NULL)
+        MPIDI_Datatype_check_size(result_datatype, result_count, result_size);
+    if (size == 0 || (op != MPI_NO_OP && origin_size == 0))
         return MPI_SUCCESS;
     mpi_errno = find_place(win, target_rank, target_disp, target_count, target_datatype, &place);
     MPIR_ERR_CHECK(mpi_errno);
+    /* As much as the origin has; of no operation, as much as there is room for. */
+    if (origin_size > size)
+        return does_not_fit(origin_size, size);
+    if (op != MPI_NO_OP)
+        size = origin_size;
+    if (result_datatype != MPI_DATATYPE_NULL && size > result_size)
+        return does_not_fit(size, result_size);
     if (!MPIR_DATATYPE_IS_PREDEFINED(target_datatype)) {
         MPIR_Datatype *type;
         MPIR_Datatype_get_ptr(target_datatype, type);
         basic = type->basic_type;
+        MPIR_ERR_CHKANDJUMP(basic == MPI_DATATYPE_NULL, mpi_errno, MPI_ERR_TYPE, "**rmatypenotatomic");
     }
     if (op != MPI_NO_OP) {
         mpi_errno = packed(origin_addr, origin_count, origin_datatype, true, &origin, &packed_origin);
         MPIR_ERR_CHECK(mpi_errno);
     }
-    if (result_addr != NULL) {
+    if (result_datatype != MPI_DATATYPE_NULL) {
         mpi_errno = packed(result_addr, result_count, result_datatype, false, &result, &packed_result);
         MPIR_ERR_CHECK(mpi_errno);
     }
@@ -377,11 +430,12 @@ int MPIDI_COMPOSITE_direct_accumulate(const void *origin_addr, MPI_Aint origin_c
         if (runs == NULL)
             mpi_errno = not_enough_memory();
         MPIR_ERR_CHECK(mpi_errno);
-        for (MPI_Aint i = 0, at = 0; i < count; i++) {
+        for (MPI_Aint i = 0, at = 0; i < count && at < size; i++) {
+            MPI_Aint some = MPL_MIN((MPI_Aint) runs[i].iov_len, size - at);
             mpi_errno = accumulate_run(win, target_rank, (uint64_t) (uintptr_t) runs[i].iov_base, origin == NULL ? NULL : origin + at,
-                                       result == NULL ? NULL : result + at, (MPI_Aint) runs[i].iov_len / size_of_one, basic, op);
+                                       result == NULL ? NULL : result + at, some / size_of_one, basic, op);
             MPIR_ERR_CHECK(mpi_errno);
-            at += (MPI_Aint) runs[i].iov_len;
+            at += some;
         }
     }
     if (packed_result != NULL)
@@ -429,6 +483,16 @@ int MPIDI_COMPOSITE_direct_swap(const void *origin_addr, const void *compare_add
     }
     pm_direct_leave(window, target_rank, offset);
     return mpi_errno;
+}
+
+/* --- progress -----------------------------------------------------------------------------------------------------------------
+
+ * Nothing here needs it, but others may wait for an answer of ours. */
+int MPIDI_COMPOSITE_direct_progress(void)
+{
+    static unsigned calls;
+
+    return __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED) % PM_CALLS_BETWEEN_PROGRESS == 0 ? MPID_Progress_test(NULL) : MPI_SUCCESS;
 }
 
 /* --- waiting ----------------------------------------------------------------------------------------------------------------- */
@@ -518,6 +582,12 @@ static void end_access(MPIR_Win * win)
     MPIDIG_WIN(win, sync).access_epoch_type = MPIDIG_EPOTYPE_NONE;
 }
 
+/* [R9] the program has said that no lock is needed, but what it wrote before comes before what it writes later. */
+static void order_without_lock(void)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
 int MPIDI_COMPOSITE_direct_lock(int lock_type, int rank, int assert, MPIR_Win * win)
 {
     int mpi_errno = MPI_SUCCESS, epoch = MPIDIG_WIN(win, sync).access_epoch_type;
@@ -531,6 +601,8 @@ int MPIDI_COMPOSITE_direct_lock(int lock_type, int rank, int assert, MPIR_Win * 
         mpi_errno = acquire(win, rank, exclusive);
     if (unlikely(mpi_errno))
         return mpi_errno;
+    if (assert & MPI_MODE_NOCHECK)
+        order_without_lock();
     *hold = (assert & MPI_MODE_NOCHECK) ? PM_HOLDS_UNCHECKED : exclusive ? PM_HOLDS_EXCLUSIVE : PM_HOLDS_SHARED;
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     MPIDIG_WIN(win, sync).access_epoch_type = MPIDIG_EPOTYPE_LOCK;
@@ -545,6 +617,8 @@ static void give_back(MPIR_Win * win, int rank)
     pm_hold held = (pm_hold) * hold;
 
     *hold = PM_HOLDS_NOTHING;
+    if (held == PM_HOLDS_UNCHECKED)
+        order_without_lock();
     if (held == PM_HOLDS_SHARED || held == PM_HOLDS_EXCLUSIVE)
         pm_direct_unlock(MPIDI_COMPOSITE_WIN(win).window, rank, held == PM_HOLDS_EXCLUSIVE);
 }
@@ -564,7 +638,7 @@ int MPIDI_COMPOSITE_direct_unlock(int rank, MPIR_Win * win)
     if (--MPIDIG_WIN(win, sync).lock.count == 0)
         end_access(win);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    return MPI_SUCCESS;
+    return MPIDI_COMPOSITE_direct_progress();
 }
 
 int MPIDI_COMPOSITE_direct_lock_all(int assert, MPIR_Win * win)
@@ -590,6 +664,10 @@ int MPIDI_COMPOSITE_direct_lock_all(int assert, MPIR_Win * win)
         waited_for = rank;
         rank = -1;
     }
+    for (int rank = 0; rank < size && (assert & MPI_MODE_NOCHECK); rank++)
+        holds[rank] = PM_HOLDS_UNCHECKED;
+    if (assert & MPI_MODE_NOCHECK)
+        order_without_lock();
     MPIDIG_WIN(win, sync).access_epoch_type = MPIDIG_EPOTYPE_LOCK_ALL;
     return MPI_SUCCESS;
 }
@@ -606,13 +684,12 @@ int MPIDI_COMPOSITE_direct_unlock_all(MPIR_Win * win)
     for (int rank = 0; rank < win->comm_ptr->local_size; rank++)
         give_back(win, rank);
     end_access(win);
-    return MPI_SUCCESS;
+    return MPIDI_COMPOSITE_direct_progress();
 }
 
-/* All has happened; others may still be waiting for an answer of ours. */
+/* All has happened. */
 int MPIDI_COMPOSITE_direct_flush(int rank, MPIR_Win * win)
 {
-    static unsigned flushes;
     int mpi_errno, epoch = MPIDIG_WIN(win, sync).access_epoch_type;
 
     if (unlikely(epoch != MPIDIG_EPOTYPE_LOCK_ALL &&
@@ -624,7 +701,7 @@ int MPIDI_COMPOSITE_direct_flush(int rank, MPIR_Win * win)
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (unlikely(mpi_errno))
         return mpi_errno;
-    return __atomic_fetch_add(&flushes, 1, __ATOMIC_RELAXED) % PM_FLUSHES_BETWEEN_PROGRESS == 0 ? MPID_Progress_test(NULL) : MPI_SUCCESS;
+    return MPIDI_COMPOSITE_direct_progress();
 }
 
 /* --- active target ----------------------------------------------------------------------------------------------------------- */
@@ -642,9 +719,13 @@ int MPIDI_COMPOSITE_direct_fence(int assert, MPIR_Win * win)
     MPIDIG_FENCE_EPOCH_CHECK(win, mpi_errno, goto fn_fail);
     mpi_errno = complete_others(win);
     MPIR_ERR_CHECK(mpi_errno);
-    MPIDIG_EPOCH_FENCE_EVENT(win, assert);
+    /* Also where MPICH does not check epochs: we do. */
+    MPIDIG_WIN(win, sync).access_epoch_type = MPIDIG_WIN(win, sync).exposure_epoch_type =
+        (assert & MPI_MODE_NOSUCCEED) ? MPIDIG_EPOTYPE_NONE : MPIDIG_EPOTYPE_REFENCE;
     awaited.count = pm_direct_arrive(awaited.window);
     mpi_errno = await(fence_is_over, &awaited, NULL);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = MPIDI_COMPOSITE_direct_progress();
 
   fn_fail:
     return mpi_errno;
@@ -656,6 +737,14 @@ struct MPIDI_COMPOSITE_ranks {
     int rank[];
 };
 
+static void forget(struct MPIDI_COMPOSITE_ranks **kept)
+{
+    if (*kept != NULL)
+        MPIR_Group_release((*kept)->group);
+    MPL_free(*kept);
+    *kept = NULL;
+}
+
 /* Groups do not change, and most programs use the same ones again: the last one is kept. */
 static int translate(MPIR_Win * win, MPIR_Group * group, struct MPIDI_COMPOSITE_ranks **kept)
 {
@@ -663,15 +752,18 @@ static int translate(MPIR_Win * win, MPIR_Group * group, struct MPIDI_COMPOSITE_
 
     if (likely(*kept != NULL && (*kept)->group == group))
         return MPI_SUCCESS;
-    if (*kept != NULL)
-        MPIR_Group_release((*kept)->group);
-    MPL_free(*kept);
+    forget(kept);
     *kept = MPL_malloc(sizeof **kept + (size_t) group->size * sizeof(int), MPL_MEM_RMA);
     if (*kept == NULL)
         return not_enough_memory();
     MPIR_Group_add_ref(group);
     (*kept)->group = group;
     mpi_errno = MPIDIG_fill_ranks_in_win_grp(win, group, (*kept)->rank);
+    for (int i = 0; i < group->size && mpi_errno == MPI_SUCCESS; i++)
+        if ((*kept)->rank[i] < 0)
+            MPIR_ERR_SET(mpi_errno, MPI_ERR_GROUP, "**group");
+    if (mpi_errno)
+        forget(kept);
     return mpi_errno;
 }
 
@@ -700,7 +792,10 @@ int MPIDI_COMPOSITE_direct_start(MPIR_Group * group, int assert, MPIR_Win * win)
         if (assert & MPI_MODE_NOCHECK)
             continue;
         mpi_errno = await(is_posted, &awaited, NULL);
-        MPIR_ERR_CHECK(mpi_errno);
+        if (mpi_errno) {
+            memset(direct->started, 0, (size_t) win->comm_ptr->local_size);
+            goto fn_fail;
+        }
         direct->posts_used[rank]++;
     }
     MPIR_Group_add_ref(group);
@@ -728,6 +823,7 @@ int MPIDI_COMPOSITE_direct_complete(MPIR_Win * win)
     MPIDIG_WIN(win, sync).sc.group = NULL;
     MPIR_Group_release(group);
     end_access(win);
+    mpi_errno = MPIDI_COMPOSITE_direct_progress();
 
   fn_fail:
     return mpi_errno;
@@ -781,6 +877,7 @@ int MPIDI_COMPOSITE_direct_wait(MPIR_Win * win)
         MPIR_ERR_CHECK(mpi_errno);
     }
     end_exposure(win);
+    mpi_errno = MPIDI_COMPOSITE_direct_progress();
 
   fn_fail:
     return mpi_errno;
@@ -806,12 +903,6 @@ int MPIDI_COMPOSITE_direct_test(MPIR_Win * win, int *flag)
 
 void MPIDI_COMPOSITE_direct_free(MPIR_Win * win)
 {
-    struct MPIDI_COMPOSITE_ranks **kept[] = { &MPIDI_COMPOSITE_WIN(win).access, &MPIDI_COMPOSITE_WIN(win).exposure };
-
-    for (int i = 0; i < 2; i++) {
-        if (*kept[i] != NULL)
-            MPIR_Group_release((*kept[i])->group);
-        MPL_free(*kept[i]);
-        *kept[i] = NULL;
-    }
+    forget(&MPIDI_COMPOSITE_WIN(win).access);
+    forget(&MPIDI_COMPOSITE_WIN(win).exposure);
 }

@@ -11,6 +11,9 @@
 extern unsigned char MPIDI_COMPOSITE_elements[256], MPIDI_COMPOSITE_operations[256];
 void MPIDI_COMPOSITE_direct_init(void);
 
+/* Now and then a round of it. */
+int MPIDI_COMPOSITE_direct_progress(void);
+
 int MPIDI_COMPOSITE_direct_wrong_epoch(void);
 int MPIDI_COMPOSITE_direct_outside(MPIR_Win * win, MPI_Aint disp, int rank);
 
@@ -51,8 +54,10 @@ MPL_STATIC_INLINE_PREFIX bool MPIDI_COMPOSITE_direct_allowed(MPIR_Win * win, int
         case MPIDIG_EPOTYPE_START:
             return direct->started[rank] != 0;
         case MPIDIG_EPOTYPE_REFENCE:
-            MPIDIG_WIN(win, sync).access_epoch_type = MPIDIG_EPOTYPE_FENCE;
-            MPIDIG_WIN(win, sync).exposure_epoch_type = MPIDIG_EPOTYPE_FENCE;
+            if (MPIDIG_WIN(win, sync).exposure_epoch_type == MPIDIG_EPOTYPE_REFENCE) {
+                MPIDIG_WIN(win, sync).access_epoch_type = MPIDIG_EPOTYPE_FENCE;
+                MPIDIG_WIN(win, sync).exposure_epoch_type = MPIDIG_EPOTYPE_FENCE;
+            }
             return true;
         default:
             return false;

@@ -34,7 +34,7 @@ static void *memory_of(void *context, int rank)
 /* All ranks see all of it, or it is for messages: a lock must be the same for everybody. Dynamic windows have no parts. */
 static int agree_on_direct(MPIR_Win * win)
 {
-    int mpi_errno = MPI_SUCCESS, mine, all = 0;
+    int mpi_errno = MPI_SUCCESS, mine[2], all[2] = { 0, 0 };
     MPIR_Errflag_t errflag = MPIR_ERR_NONE;
     pm_window *window = MPIDI_COMPOSITE_WIN(win).window;
 
@@ -42,10 +42,11 @@ static int agree_on_direct(MPIR_Win * win)
     MPIDI_COMPOSITE_WIN(win).access = MPIDI_COMPOSITE_WIN(win).exposure = NULL;
     if (win->create_flavor == MPI_WIN_FLAVOR_DYNAMIC)
         return MPI_SUCCESS;
-    mine = pm_window_may_be_direct(window);
-    mpi_errno = MPIR_Allreduce(&mine, &all, 1, MPI_INT, MPI_LAND, win->comm_ptr, &errflag);
-    if (mpi_errno == MPI_SUCCESS && all)
-        MPIDI_COMPOSITE_WIN(win).direct = pm_window_make_direct(window);
+    mine[0] = pm_window_may_be_direct(window);
+    mine[1] = pm_window_is_seen(window);
+    mpi_errno = MPIR_Allreduce(mine, all, 2, MPI_INT, MPI_LAND, win->comm_ptr, &errflag);
+    if (mpi_errno == MPI_SUCCESS && all[0])
+        MPIDI_COMPOSITE_WIN(win).direct = pm_window_make_direct(window, all[1]);
     return mpi_errno;
 }
 
@@ -70,7 +71,6 @@ int MPIDI_COMPOSITE_window_open(MPIR_Win * win, bool registers)
     setup.context = win;
     setup.peer = peer_of;
     setup.memory = memory_of;
-    setup.is_shared = comm->local_size == 1 || MPIDIG_WIN(win, shared_table) != NULL;
     setup.registers = registers;
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     window = pm_window_open(&setup, mine, &card_size);

@@ -28,12 +28,15 @@ void wake(pm_window *window, int rank)
         pm_nudge(peer);
 }
 
-// The kernel lets us read and write its memory, and it is that process's: a word of its board, which we see as well, is the same there.
+// The kernel lets us read and write its memory, and it is that process's: a word of its board, which we see as well, is the same there. The
+// part is memory of which that is true: that of a device may not be.
 bool can_copy(const pm_window::Target &target)
 {
     std::uint64_t word = 0;
+    std::byte byte;
     return pm_read_memory(target.peer, target.name_address, &word, sizeof word) && word == target.board->epochs.name &&
-           pm_write_memory(target.peer, target.name_address, &word, sizeof word);
+           pm_write_memory(target.peer, target.name_address, &word, sizeof word) && pm_read_memory(target.peer, target.base, &byte, 1) &&
+           pm_read_memory(target.peer, target.base + target.bytes - 1, &byte, 1);
 }
 
 static_assert(PM_DIRECT_STRIPES == EpochBoard::stripes_count && PM_DIRECT_STRIPE_BYTES == EpochBoard::stripe_bytes);
@@ -60,7 +63,12 @@ int pm_window_may_be_direct(const pm_window *window)
     return 1;
 }
 
-pm_direct *pm_window_make_direct(pm_window *window)
+int pm_window_is_seen(const pm_window *window)
+{
+    return std::ranges::all_of(window->targets, [](const pm_window::Target &each) { return each.memory != nullptr || each.bytes == 0; });
+}
+
+pm_direct *pm_window_make_direct(pm_window *window, int by_instructions)
 {
     std::size_t size = window->targets.size();
     window->direct_parts.resize(size);
@@ -70,7 +78,7 @@ pm_direct *pm_window_make_direct(pm_window *window)
         const pm_window::Target &target = window->targets[i];
         window->direct_parts[i] = {reinterpret_cast<char *>(target.memory), target.bytes, target.unit};
     }
-    window->direct = {window->direct_parts.data(), window->direct_bytes.data(), window->direct_bytes.data() + size, window->setup.is_shared,
+    window->direct = {window->direct_parts.data(), window->direct_bytes.data(), window->direct_bytes.data() + size, by_instructions,
                       window->direct_counts.data(), window->direct_counts.data() + size};
     return &window->direct;
 }

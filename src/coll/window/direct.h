@@ -27,9 +27,11 @@ typedef struct pm_direct {
     uint32_t *posts_used, *completes_used;      /* by rank: how many of its have met a call of ours */
 } pm_direct;
 
-/* After all have been met. Whether this rank reaches the parts and sees the boards of all; if it is so at all ranks, they make it direct. */
+/* After all have been met. Whether this rank reaches the parts and sees the boards of all; if it is so at all ranks, they make it direct.
+ * Whether it sees the parts as well; if it is so at all ranks, elements are changed by instructions. */
 int pm_window_may_be_direct(const pm_window *window);
-pm_direct *pm_window_make_direct(pm_window *window);
+int pm_window_is_seen(const pm_window *window);
+pm_direct *pm_window_make_direct(pm_window *window, int by_instructions);
 
 /* 1 when we have it. An exclusive one is wanted from the first try in vain until it is got or given up. */
 int pm_direct_try_lock(pm_window *window, int target, int exclusive);

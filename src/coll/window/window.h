@@ -32,7 +32,6 @@ typedef struct pm_window_setup {
     void *context;
     pm_peer *(*peer)(void *context, int rank);
     void *(*memory)(void *context, int rank);   /* where that rank's part is here; NULL when it cannot be seen */
-    int is_shared;              /* all parts are memory that is shared by all who can see it; the same at all ranks */
     int registers;              /* devices may reach the parts by themselves, where they can; the same at all ranks */
 } pm_window_setup;
 /* What the others need of our part is written into `card`, with a size that is the same at all ranks; theirs are given by

@@ -1,6 +1,6 @@
 // What the kernel knows of the TCP connections of this process, whoever made them; some devices have one to each peer (UCX over TCP).
 // The kernel of the other host acknowledges what it gets, whatever its processes do, and no firewall is in the way, or there would be
-// no connection. Nothing is sent for this: who has sent something is waiting for an answer already, and keepalives ask the others.
+// no connection. Nothing is sent for this: who asks has sent something over them before.
 #pragma once
 
 #include <map>

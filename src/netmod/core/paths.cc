@@ -1,5 +1,6 @@
 // Paths: the ways to a peer in the order of the routing rule, of which one is used; the next one when it turns out not to lead there.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/clock.h"
@@ -274,12 +275,18 @@ static const Ip *watched_address(const pm_peer &peer)
 
 void watch_hosts(pm_core *core)
 {
-    // A peer of each host is asked.
+    // Some peers of each host are asked: one that is stopped may have no room for a question.
+    constexpr int enough = 4;
     auto hosts = [core] {
         std::set<Ip> addresses;
-        for (const auto &[id, peer] : core->peers)
-            if (const Ip *address = watched_address(*peer); address != nullptr && addresses.insert(*address).second)
-                peer->used->channel->watching->ask(peer->used->peer());
+        std::map<Ip, int> asked;
+        for (const auto &[id, peer] : core->peers) {
+            const Ip *address = watched_address(*peer);
+            if (address == nullptr || asked[*address]++ >= enough)
+                continue;
+            addresses.insert(*address);
+            peer->used->channel->watching->ask(peer->used->peer());
+        }
         return addresses;
     };
     for (const Ip &dead : core->watch.step(clock_now(), core->silence_limit, hosts))

@@ -379,6 +379,8 @@ void Udp::care()
         transmit(now());
         caring_ = false;
     }
+    // Their descriptors are of this thread's table: whoever has those numbers in the owner's keeps its own.
+    host_asks_[1].clear();
 }
 
 }  // namespace pm::udp

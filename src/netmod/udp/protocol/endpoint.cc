@@ -651,9 +651,10 @@ void Endpoint::on_hello(const Datagram &datagram, const Address &from, Time now)
         peer->uses_its_secret = peer->card.secret.has_value();
         make_keys(peer);
         heard(peer, now);
-        if (peer->users == 0)
-            peer->stranger_at = now + settings_.silence_limit;
     }
+    // It may have got an answer only now.
+    if (peer->users == 0)
+        peer->stranger_at = now + settings_.silence_limit;
     // Each gets its answer: which way back works is not known here.
     Peer::Welcome welcome{static_cast<std::uint32_t>(header.offset >> 32), from};
     if (peer->owed_welcomes.size() < welcomes_limit && std::ranges::find(peer->owed_welcomes, welcome) == peer->owed_welcomes.end())
@@ -793,17 +794,21 @@ bool Endpoint::is_of_peer_alone(const Peer *peer, const Address &address) const
     return !ours(address) || std::ranges::all_of(peer->card.addresses, ours);
 }
 
-void Endpoint::on_host_answered(const Address &at, Time now)
+// Who refuses packets for a port would have refused those for a process that has ended. Who answers otherwise might not: ICMP may be filtered,
+// and then a process is believed to be stopped for so long only.
+void Endpoint::on_host_answered(const Address &at, Time now, bool refuses)
 {
+    Time patience = settings_.contact_patience * settings_.silence_limit;
     for (auto &entry : table_) {
         Peer *peer = entry.get();
         if (peer == nullptr)
             continue;
         if (peer->state == PairState::open && peer->silent_since != never && peer->address.ip == at.ip) {
+            if (!refuses && now - peer->last_heard >= patience)
+                continue;
             peer->silent_since = now;
             peer->asks = 0;
-        } else if (peer->state == PairState::asking && is_of_peer_alone(peer, at) &&
-                   now - peer->first_asked < settings_.contact_patience * settings_.silence_limit &&
+        } else if (peer->state == PairState::asking && is_of_peer_alone(peer, at) && now - peer->first_asked < patience &&
                    std::ranges::any_of(peer->card.addresses, [&](const Address &one) { return one.ip == at.ip; })) {
             peer->asking_since = now;
         }
@@ -826,7 +831,7 @@ void Endpoint::on_refused(const Address &to, const Header &quoted, Time now)
     if (to.port == closed_port) {
         auto is_ours = [&](const auto &peer) { return peer != nullptr && is_sent_by_us(peer.get(), quoted); };
         if (std::ranges::any_of(table_, is_ours))
-            return on_host_answered(to, now);
+            return on_host_answered(to, now, true);
         ++counters_.alien;
         return;
     }

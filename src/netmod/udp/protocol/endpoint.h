@@ -192,7 +192,7 @@ class Endpoint {
     // not ours says nothing, and one that is makes us ask. Only refusals for as long as one that lives would answer within are believed.
     void on_refused(const Address &to, const Header &quoted, Time now);
     // The host at this address, whatever the port, is there: processes on it that are silent are only stopped.
-    void on_host_answered(const Address &at, Time now);
+    void on_host_answered(const Address &at, Time now, bool refuses = false);
     // Longer datagrams than this do not get there, says our host, or one on the way about what it quotes. Port 0: for all of the address.
     void on_too_wide(const Address &to, std::size_t width, const Header *quoted, Time now);
 
