@@ -7,15 +7,15 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PAIR_PROGRAMS = ("pingpong", "anysource", "rate", "bibw", "put", "notify")
 UDP_PROGRAMS = ("net_limits", "net_pingpong", "net_alltoone", "net_loss", "net_recovery", "net_sockets", "net_sor", "net_othello")
 COC_PROGRAMS = ("net_jacobi", "net_alltoall")       # on a cluster of clusters
-NETWORK_PROGRAMS = (UDP_PROGRAMS + ("net_mcast", "net_ucx", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
+NETWORK_PROGRAMS = (UDP_PROGRAMS + ("net_mcast", "net_ucx", "net_rma", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
                     + ("net_notify", "net_fuzzy", "net_cshift"))
 PROGRAMS = (("limits",) + PAIR_PROGRAMS + ("rma", "threads", "coll", "fuzzy", "background", "cshift", "laplace", "mcast", "init", "idle")
             + NETWORK_PROGRAMS)
 GROUPS = {"network": NETWORK_PROGRAMS, "coc": COC_PROGRAMS, "mcast": ("mcast", "net_mcast"),
           "sync": ("notify", "fuzzy", "background", "cshift", "laplace", "net_notify", "net_fuzzy", "net_cshift"),
-          "composite": ("net_ucx", "anysource", "net_anysource", "net_all_open", "net_init", *COC_PROGRAMS, "threads")}
+          "composite": ("net_ucx", "net_rma", "anysource", "net_anysource", "net_all_open", "net_init", *COC_PROGRAMS, "threads")}
 # The others are named like their program.
-EXECUTABLES = {"net_loss": "pingpong", "net_recovery": "pingpong", "net_ucx": "pingpong", "net_all_open": "pingpong",
+EXECUTABLES = {"net_loss": "pingpong", "net_recovery": "pingpong", "net_ucx": "pingpong", "net_rma": "rma", "net_all_open": "pingpong",
                "net_alltoall": "coll"}
 COLLECTIVES = ("barrier", "allreduce", "bcast", "alltoall")
 EXAMPLES = ("sor", "othello", "jacobi", "cshift", "laplace")    # in examples/, and not with the arguments and the output of bench.h
@@ -167,6 +167,8 @@ def _composite_jobs(program, time, long_time):
     pair = ("a", "b")
     if program == "net_ucx":
         return [Job(program, 2, time, HOSTS, pair, environment=ON_UCX + SAME_UCX)]
+    if program == "net_rma":
+        return _on_both_devices(program, time + ("--sizes", "8"))
     if program == "net_anysource":
         return _on_both_devices(program, time)
     if program == "net_all_open":

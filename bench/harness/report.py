@@ -47,6 +47,8 @@ RMA_WAYS = {"flush": "flush", "lock": "lock, unlock", "fence": "fence", "pscw": 
 
 
 def _rma_label(key):
+    if ", " in key[1]:      # over a device
+        return f"{_rma_label(_without_variant(key))}, {_variant(key)}"
     operation, way = key[1].removesuffix("_create").rsplit("_", 1)
     return f"{size_text(key[2])} {RMA_OPERATIONS[operation]}, {RMA_WAYS[way]}"
 
@@ -65,6 +67,10 @@ def _rma_sections():
 def _variant(key):
     """What follows the name of the metric."""
     return key[1].split(", ", 1)[1]
+
+
+def _without_variant(key):
+    return (key[0], key[1].split(", ")[0], *key[2:])
 
 
 def _with_variant(key, variant):
@@ -265,6 +271,8 @@ NETWORK_SECTIONS = [
             "`UCX_NET_DEVICES=lan`)."),
     Section("Between hosts over UCX: bandwidth", "net_ucx", lambda key: key[1] == "bandwidth" and key[2] >= 4096, _size,
             "Message size over the one-way time of the same ping-pong."),
+    Section("One-sided between hosts", "net_rma", lambda key: "_create" not in key[1], _rma_label,
+            "One rank on each of two hosts, memory of MPI_Win_allocate; over UCX both MPIs with the same transport and interface."),
     Section("Between hosts: one-way time with MPI_ANY_SOURCE", "net_anysource", lambda key: key[1].startswith("latency"),
             lambda key: f"{_size(key)}, {_variant(key)}", "`/named`: against receives that name the other rank, in the same job.",
             baseline=("named", _named)),

@@ -65,5 +65,11 @@
 /* Flushes, unlocks and fences on memory that all reach often have nothing to wait for, but others may wait for this rank: a round of progress
  * costs ten times as much. bench/run --only rma */
 #define PM_CALLS_BETWEEN_PROGRESS 16
+/* Accumulates on shared memory: from how many elements on it is quicker to lock a stripe than to change each by an instruction. bench/run --only rma */
+#define PM_FEW_ELEMENTS 8
+/* Small operations that the target may do for us: how often to look before we do them ourselves, about the time of two system calls; and how many we
+ * do ourselves at most before it is asked again. bench/run --only rma */
+#define PM_ERRAND_PATIENCE 1000
+#define PM_ERRAND_PASSES 1024
 
 #endif

@@ -2,23 +2,23 @@
 
 namespace pm::shmem {
 
-bool Heap::open()
+bool publish(Published *published, int file, std::size_t offset, std::size_t room, Mapping *mapping)
 {
-    if (mapping_.data() != nullptr)
+    if (mapping->data() != nullptr)
         return true;
-    Result<Mapping> mapping = Mapping::create(file_, offset_, heap_size);
-    if (!mapping.ok())
+    Result<Mapping> made = Mapping::create(file, offset, room);
+    if (!made.ok())
         return false;
-    mapping_ = std::move(mapping.value());
-    header_->heap_address = reinterpret_cast<std::uint64_t>(mapping_.data());
-    // [H1] publishes where the heap is; pairs with [H2] in HeapView::find.
-    header_->heap_open.store(1, std::memory_order_release);
+    *mapping = std::move(made.value());
+    published->address = reinterpret_cast<std::uint64_t>(mapping->data());
+    // [H1] tells where it is; pairs with [H2] in PublishedView::find.
+    published->open.store(1, std::memory_order_release);
     return true;
 }
 
 void *Heap::allocate(std::size_t size)
 {
-    if (size > heap_block || used_.all() || !open())
+    if (size > heap_block || used_.all() || !publish(published_, file_, offset_, heap_size, &mapping_))
         return nullptr;
     std::size_t block = 0;
     while (used_[block])
@@ -37,17 +37,18 @@ void Heap::free(void *block)
     used_[static_cast<std::size_t>(static_cast<std::byte *>(block) - mapping_.data()) / heap_block] = false;
 }
 
-std::byte *HeapView::find(const SegmentHeader *header, int file, std::size_t offset, std::uint64_t address, std::size_t size)
+std::byte *PublishedView::find(const Published &published, int file, std::size_t offset, std::size_t room, std::uint64_t address,
+                               std::size_t size)
 {
-    // [H2] the owner's heap is where the header says; pairs with [H1] in Heap::open.
-    if (header->heap_open.load(std::memory_order_acquire) != 1 || address < header->heap_address)
+    // [H2] it is where its owner says; pairs with [H1] in publish().
+    if (published.open.load(std::memory_order_acquire) != 1 || address < published.address)
         return nullptr;
-    std::uint64_t start = address - header->heap_address;
-    if (start > heap_size || size > heap_size - start)
+    std::uint64_t start = address - published.address;
+    if (start > room || size > room - start)
         return nullptr;
     if (!tried_) {
         tried_ = true;
-        Result<Mapping> mapping = Mapping::create(file, offset, heap_size);
+        Result<Mapping> mapping = Mapping::create(file, offset, room);
         if (mapping.ok())
             mapping_ = std::move(mapping.value());
     }

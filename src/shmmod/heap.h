@@ -21,28 +21,29 @@ inline constexpr std::size_t heap_size = heap_block * heap_blocks;
 class Heap {
   public:
     Heap() = default;
-    Heap(int file, std::size_t offset, SegmentHeader *header) : file_(file), offset_(offset), header_(header) {}
+    Heap(int file, std::size_t offset, Published *published) : file_(file), offset_(offset), published_(published) {}
 
     // nullptr: too large, none left, or no memory to be had.
     void *allocate(std::size_t size);
     void free(void *block);
 
   private:
-    bool open();
-
     int file_ = -1;
     std::size_t offset_ = 0;
-    SegmentHeader *header_ = nullptr;
+    Published *published_ = nullptr;
     Mapping mapping_;
     std::bitset<heap_blocks> used_;
     std::bitset<heap_blocks> reserved_;
 };
 
-// A peer's side: where bytes [address, address + size) of the owner's memory are here; nullptr when they are not in its heap, which
-// is at `offset` of `file`.
-class HeapView {
+// The owner maps [offset, offset + room) of `file`, once, and says where. False when that cannot be done.
+bool publish(Published *published, int file, std::size_t offset, std::size_t room, Mapping *mapping);
+
+// A peer's side of a heap or an arena, which has `room` bytes at `offset` of `file`: where bytes [address, address + size) of the owner's
+// memory are here; nullptr when they are not in it.
+class PublishedView {
   public:
-    std::byte *find(const SegmentHeader *header, int file, std::size_t offset, std::uint64_t address, std::size_t size);
+    std::byte *find(const Published &published, int file, std::size_t offset, std::size_t room, std::uint64_t address, std::size_t size);
 
   private:
     Mapping mapping_;

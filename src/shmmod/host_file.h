@@ -1,5 +1,5 @@
 // One nameless file for the processes of a job on a host: their cards while the job starts, then a region of each, the segment
-// that others write into (segment.h) and its heap (heap.h).
+// that others write into (segment.h), its heap (heap.h) and its arena (arena.h).
 //
 // Promise: whoever has opened it needs nothing else to reach all others: one descriptor however many they are, and nothing to open
 // once the job runs, when a process may forbid it (PR_SET_DUMPABLE) or have no descriptor left. A file that is not shared is one
@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "shmmod/arena.h"
 #include "shmmod/heap.h"
 #include "shmmod/segment.h"
 
@@ -71,6 +72,7 @@ class HostFile {
 
 // Where things are in a region.
 inline constexpr std::size_t heap_offset = header_room + std::size_t{slot_limit} * slot_room;
-inline constexpr std::size_t region_room = heap_offset + detail::round_up(heap_size, header_room);
+inline constexpr std::size_t arena_offset = heap_offset + detail::round_up(heap_size, header_room);
+inline constexpr std::size_t region_room = arena_offset + arena_size;
 
 }  // namespace pm::shmem

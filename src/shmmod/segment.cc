@@ -139,6 +139,11 @@ Error check_space(int file, std::size_t size, const std::string &purpose)
     return {Status::no_memory, "shared memory: " + purpose + " need " + kibibytes(size) + ", but " + space};
 }
 
+std::size_t page_size()
+{
+    return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
 Result<File> open_file_of(std::int32_t process, std::int32_t file)
 {
     std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(file);

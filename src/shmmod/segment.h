@@ -4,7 +4,7 @@
 // share one file (host_file.h); that of another job is opened as /proc/PROCESS/fd/FILE. A peer believes a region only when the
 // random token inside is the one on the card. Memory is reserved before it is touched, so a full /dev/shm is an error or
 // back-pressure and never SIGBUS.
-// Layout: one header room, then slots of equal size; a sender claims a slot and uses the ring in it (slots.h); then the heap. The
+// Layout: one header room, then slots of equal size; a sender claims a slot and uses the ring in it (slots.h); then the heap (heap.h) and the arena (arena.h). The
 // file is sparse: a slot that nobody has claimed, or that was given back, costs nothing.
 #pragma once
 
@@ -27,17 +27,22 @@ inline constexpr std::size_t header_room = 64 * 1024;  // a multiple of every pa
 inline constexpr std::size_t ring_room = 64 * 1024;
 inline constexpr std::size_t slot_room = ring_room + bulk_size;
 inline constexpr std::uint32_t slot_limit = 4096;
-inline constexpr std::uint64_t segment_magic = 0x35746573706d6f63;  // changes with the layout
+inline constexpr std::uint64_t segment_magic = 0x36746573706d6f63;  // changes with the layout
 
 static_assert(sizeof(RingMemory<std::atomic>) <= ring_room);
+
+// A part of the region that its owner hands out: where it is in the owner's memory, valid once `open` is 1. See heap.h.
+struct Published {
+    std::uint64_t address;
+    std::atomic<std::uint32_t> open;
+};
 
 struct SegmentHeader {
     std::uint64_t magic;
     std::uint64_t token;
     std::uint64_t started;        // when the owner was: see base/process.h
     std::uint64_t probe_address;  // of a word in the owner's memory that holds the token: tests whether pulling works
-    std::uint64_t heap_address;   // in the owner's memory; valid once heap_open is 1: see heap.h
-    std::atomic<std::uint32_t> heap_open;
+    Published heap, arena;
     std::atomic<std::int32_t> wake_file;  // of the owner: a pipe to write to when it sleeps; negative: a futex, the ready word
     std::atomic<std::uint32_t> not_woken;  // 1: a sender could not open that pipe
     std::atomic<std::uint64_t> memory;     // reserved in this region by senders
@@ -74,6 +79,8 @@ bool give_up(int file, std::size_t offset, std::size_t size);
 
 // Whether the file system of `file` has `size` bytes left; an error with both sizes when not.
 Error check_space(int file, std::size_t size, const std::string &purpose);
+
+std::size_t page_size();
 
 // The file behind descriptor `file` of `process`, for reading and writing.
 Result<File> open_file_of(std::int32_t process, std::int32_t file);

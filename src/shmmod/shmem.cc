@@ -43,11 +43,6 @@ bool is_region_of(int file, const Card &card, std::uint64_t *started = nullptr)
     return is;
 }
 
-std::size_t page_size()
-{
-    return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
-
 // True when the sender of this slot has reserved its memory. By reading, not by mapping: to touch a slot without memory would
 // take some, and be SIGBUS when there is none left.
 bool slot_is_open(int file, std::size_t region, std::uint32_t slot)
@@ -114,7 +109,8 @@ Result<std::unique_ptr<Shmem>> Shmem::create(const Settings &settings, const Sin
     device->header_->magic = segment_magic;
     device->header_->token = probe_word;
     device->header_->started = this_process().started;
-    device->heap_ = Heap(file, region + heap_offset, device->header_);
+    device->heap_ = Heap(file, region + heap_offset, &device->header_->heap);
+    device->arena_ = Arena(file, region + arena_offset, &device->header_->arena);
     if (settings.may_be_pulled) {
         device->header_->probe_address = reinterpret_cast<std::uint64_t>(&probe_word);
         allow_pull_from_us();
@@ -397,17 +393,20 @@ void Shmem::empty_descriptor()
 }
 
 // Of a peer that is attached.
-std::byte *Shmem::find_in_heap(Peer *peer, std::uint64_t address, std::size_t size)
+std::byte *Shmem::find_published(Peer *peer, std::uint64_t address, std::size_t size)
 {
-    return peer->heap.find(reinterpret_cast<const SegmentHeader *>(peer->header.data()), peer->host->descriptor(),
-                           peer->card.region + heap_offset, address, size);
+    const auto *header = reinterpret_cast<const SegmentHeader *>(peer->header.data());
+    int file = peer->host->descriptor();
+    std::byte *found = peer->heap.find(header->heap, file, peer->card.region + heap_offset, heap_size, address, size);
+    return found != nullptr ? found
+                            : peer->arena.find(header->arena, file, peer->card.region + arena_offset, arena_size, address, size);
 }
 
 void *Shmem::view(Peer *peer, std::uint64_t address, std::size_t size)
 {
     if (prepare(peer) != Status::ok)
         return nullptr;
-    return find_in_heap(peer, address, size);
+    return find_published(peer, address, size);
 }
 
 bool Shmem::pull(Peer *peer, std::uint64_t address, const iovec *pieces, std::size_t count)
@@ -417,7 +416,7 @@ bool Shmem::pull(Peer *peer, std::uint64_t address, const iovec *pieces, std::si
         size += pieces[i].iov_len;
     if (prepare(peer) != Status::ok)
         return false;
-    const std::byte *source = find_in_heap(peer, address, size);
+    const std::byte *source = find_published(peer, address, size);
     if (source == nullptr)
         return shmem::pull(peer->card.process, address, pieces, count);
     for (std::size_t i = 0; i < count; ++i) {

@@ -17,6 +17,7 @@
 #include "base/time.h"
 #include "pm/device.h"
 #include "shmmod/doorbell.h"
+#include "shmmod/arena.h"
 #include "shmmod/heap.h"
 #include "shmmod/host_file.h"
 #include "shmmod/pull.h"
@@ -56,7 +57,7 @@ class Shmem {
         std::atomic<std::uint32_t> *ready = nullptr;
         std::uint32_t bit = 0;
         Producer<std::atomic> producer;
-        HeapView heap;
+        PublishedView heap, arena;
         Error error;  // why the peer is not usable any more
 
         // Of one that is not in our job, with which it would end.
@@ -166,6 +167,9 @@ class Shmem {
     // What peers read without a system call when they pull it. See heap.h.
     void *allocate_shared(std::size_t size) { return heap_.allocate(size); }
     void free_shared(void *block) { heap_.free(block); }
+    // Of any size, for the program: see arena.h.
+    void *allocate_mapped(std::size_t size) { return arena_.allocate(size); }
+    bool free_mapped(void *block) { return arena_.free(block); }
     // Where a part of the peer's shared memory is here; nullptr when it cannot be seen.
     void *view(Peer *peer, std::uint64_t address, std::size_t size);
 
@@ -216,7 +220,7 @@ class Shmem {
     Result<std::shared_ptr<HostFile>> host_of(const Card &card);
     Status attach(Peer *peer);
     static Status full(Peer *peer);
-    static std::byte *find_in_heap(Peer *peer, std::uint64_t address, std::size_t size);
+    static std::byte *find_published(Peer *peer, std::uint64_t address, std::size_t size);
     Status send_parts(Peer *peer, const Message &message, SendProgress *progress);
     unsigned drain(Incoming *incoming);
     unsigned drain_ready(std::uint32_t bits);
@@ -230,6 +234,7 @@ class Shmem {
     Sink sink_;
     Card card_{};
     Heap heap_;
+    Arena arena_;
     std::shared_ptr<HostFile> host_;
     std::map<std::uint64_t, std::weak_ptr<HostFile>> other_hosts_;  // of other jobs, by their tokens
     File wake_reader_, wake_writer_;

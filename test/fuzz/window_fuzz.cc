@@ -100,7 +100,7 @@ class Target : WindowTransport {
     {
         memory_ = std::make_unique<std::byte[]>(bytes);
         std::byte card[PM_WINDOW_CARD];
-        window_ = engine_.open({77, ranks, self, memory_.get(), bytes, 1, this, peer_of, memory_of}, card);
+        window_ = engine_.open({77, ranks, self, memory_.get(), bytes, 1, this, peer_of, memory_of, 0, 0}, card);
         for (int rank = 0; rank < ranks; ++rank) {
             struct {
                 std::uint64_t board, bytes, unit = 1, base = 0;
@@ -173,7 +173,7 @@ class Target : WindowTransport {
     {
         return reinterpret_cast<pm_peer *>(&static_cast<Target *>(context)->peers_[rank]);
     }
-    static void *memory_of(void *context, int rank) { return rank == 3 ? static_cast<Target *>(context)->its_memory_.get() : nullptr; }
+    static void *memory_of(void *context, int rank, std::uint64_t, std::uint64_t) { return rank == 3 ? static_cast<Target *>(context)->its_memory_.get() : nullptr; }
 
     int send(pm_peer *peer, const WindowMessage &message, const void *data, std::size_t size, void *cookie) override
     {
@@ -191,6 +191,7 @@ class Target : WindowTransport {
     WindowBoard *make_board() override { return nullptr; }
     void free_board(WindowBoard *) override {}
     WindowBoard *view(pm_peer *, std::uint64_t address) override { return reinterpret_cast<WindowBoard *>(address); }
+    std::uint64_t mailboxes() override { return 0; }
     void dropped(const pm_peer *) override { ++drops_; }
     void failed(const std::string &text) override { require(false, text); }
 

@@ -1,6 +1,6 @@
-/* Usage: rma [PART...] [--rounds N] [--seed N] [--create]
+/* Usage: rma [PART...] [--rounds N] [--seed N] [--create] [--alloc]
  * MPI's one-sided operations and synchronisation: totals under contention, sequences by seed against a model, what is visible when, errors.
- * --create: on memory of the program's own instead of MPI_Win_allocate's. Exit status 0 only when all is right. */
+ * --create: on memory of the program's own instead of MPI_Win_allocate's; --alloc: on that of MPI_Alloc_mem. Exit status 0 only when all is right. */
 #include "expect.h"
 
 #include <signal.h>
@@ -9,7 +9,7 @@
 
 static long rounds = 2000;
 static unsigned long seed = 1;
-static int create;
+static int create, alloc;
 
 static char *memory;
 static MPI_Win win;
@@ -18,6 +18,9 @@ static void open_window(MPI_Aint bytes, int unit)
 {
     if (create) {
         memory = malloc((size_t) bytes + 1);
+        MPI_Win_create(memory, bytes, unit, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    } else if (alloc) {
+        MPI_Alloc_mem(bytes + 1, MPI_INFO_NULL, &memory);
         MPI_Win_create(memory, bytes, unit, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     } else {
         MPI_Win_allocate(bytes, unit, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
@@ -32,6 +35,8 @@ static void close_window(void)
     MPI_Win_free(&win);
     if (create)
         free(memory);
+    if (alloc)
+        MPI_Free_mem(memory);
 }
 
 /* --- everything is counted ---------------------------------------------------------------------------------------------- */
@@ -54,7 +59,7 @@ static void totals(void)
     long one = 1, before, last = -1;
     double half = 0.5;
     long double quarter = 0.25L;
-    float ones[100];
+    float ones[100], by_itself = 1;
     short minus[5] = { -1, -2, -3, -4, -5 };
     struct { double value; int where; } candidate;
 
@@ -75,6 +80,8 @@ static void totals(void)
         candidate.where = rank;
         MPI_Accumulate(&candidate, 1, MPI_DOUBLE_INT, target, offsetof(shared_t, best), 1, MPI_DOUBLE_INT, MPI_MAXLOC, win);
         MPI_Accumulate(ones, 100, MPI_FLOAT, target, offsetof(shared_t, array), 100, MPI_FLOAT, MPI_SUM, win);
+        /* One of those that others change many at a time. */
+        MPI_Accumulate(&by_itself, 1, MPI_FLOAT, target, offsetof(shared_t, array[7]), 1, MPI_FLOAT, MPI_SUM, win);
         MPI_Win_flush(target, win);
         EXPECT(before > last, "the counter went from %ld to %ld", last, before);
         last = before;
@@ -108,7 +115,7 @@ static void totals(void)
         EXPECT(mine->best.value == (double) (all - 1) && mine->best.where == ranks - 1, "best is %g of rank %d", mine->best.value,
                mine->best.where);
         for (int i = 0; i < 100; i++)
-            EXPECT(mine->array[i] == (float) all, "array[%d] is %g, not %g", i, (double) mine->array[i], (double) all);
+            EXPECT(mine->array[i] == (float) (i == 7 ? 2 * all : all), "array[%d] is %g, of %g", i, (double) mine->array[i], (double) all);
         MPI_Win_unlock(rank, win);
     }
     close_window();
@@ -469,6 +476,40 @@ static void progress(void)
     close_window();
 }
 
+/* Windows come and go, several at a time; nothing is left of them. */
+static void many(void)
+{
+    enum { at_once = 4 };
+    int before = 0, after, other = (rank + 1) % ranks;
+
+    for (long i = 0; i < rounds / 10; i++) {
+        MPI_Win wins[at_once];
+        char *memories[at_once];
+        for (int w = 0; w < at_once; w++) {
+            open_window(64 + 1000 * w, 1);
+            wins[w] = win;
+            memories[w] = memory;
+        }
+        for (int w = 0; w < at_once; w++) {
+            long value = i * at_once + w;
+            MPI_Win_lock(MPI_LOCK_SHARED, other, 0, wins[w]);
+            MPI_Put(&value, 1, MPI_LONG, other, 8, 1, MPI_LONG, wins[w]);
+            MPI_Win_unlock(other, wins[w]);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        for (int w = 0; w < at_once; w++) {
+            EXPECT(((long *) memories[w])[1] == i * at_once + w, "window %ld has %ld", i * at_once + w, ((long *) memories[w])[1]);
+            win = wins[w];
+            memory = memories[w];
+            close_window();
+        }
+        if (i == 0)
+            before = descriptors();
+    }
+    after = descriptors();
+    EXPECT(after == before || rounds < 10, "%d descriptors, then %d", before, after);
+}
+
 /* Rank 1 dies with the lock: rank 0 is told so and does not wait for ever. Not among all: the job is not whole after it. */
 static void killed(void)
 {
@@ -492,7 +533,7 @@ int main(int argc, char **argv)
 {
     static const struct part parts[] = {
         {"totals", totals, 1, 0}, {"locks", locks, 1, 0}, {"lock_all", lock_all, 1, 0}, {"lock_two", lock_two, 1, 1}, {"litmus", litmus, 1, 0},
-        {"model", against_model, 1, 0}, {"progress", progress, 1, 0}, {"between_pairs", between_pairs, 1, 0}, {"sizes", sizes, 1, 1}, {"errors", errors, 1, 1},
+        {"model", against_model, 1, 0}, {"progress", progress, 1, 0}, {"between_pairs", between_pairs, 1, 0}, {"many", many, 1, 0}, {"sizes", sizes, 1, 1}, {"errors", errors, 1, 1},
         {"killed", killed, 2, 1},
     };
     int status;
@@ -505,6 +546,8 @@ int main(int argc, char **argv)
             seed = strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--create") == 0)
             create = 1;
+        else if (strcmp(argv[i], "--alloc") == 0)
+            alloc = 1;
     }
     status = run_parts(parts, sizeof parts / sizeof parts[0], argc, argv);
     MPI_Finalize();

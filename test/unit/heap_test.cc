@@ -19,14 +19,14 @@ class HeapTest : public testing::TestWithParam<Backing> {
   protected:
     static constexpr std::size_t offset = 64 * 1024;
 
-    const std::byte *find(HeapView &view, std::uint64_t address, std::size_t size)
+    const std::byte *find(PublishedView &view, std::uint64_t address, std::size_t size)
     {
-        return view.find(header_.get(), file_.get(), offset, address, size);
+        return view.find(published_, file_.get(), offset, heap_size, address, size);
     }
 
     File file_ = std::move(create_nameless_file(GetParam(), offset + heap_size).value());
-    std::unique_ptr<SegmentHeader> header_ = std::make_unique<SegmentHeader>();
-    Heap heap_{file_.get(), offset, header_.get()};
+    Published published_{};
+    Heap heap_{file_.get(), offset, &published_};
 };
 
 TEST_P(HeapTest, GivesBlocksThatDoNotOverlapUntilNoneIsLeft)
@@ -63,7 +63,7 @@ TEST_P(HeapTest, APeerReadsWhatTheOwnerWrote)
     auto block = static_cast<char *>(heap_.allocate(heap_block));
     ASSERT_NE(block, nullptr);
     std::memcpy(block + 1000, "through another mapping", 24);
-    HeapView view;
+    PublishedView view;
     const std::byte *seen = find(view, reinterpret_cast<std::uint64_t>(block + 1000), 24);
     ASSERT_NE(seen, nullptr);
     EXPECT_NE(static_cast<const void *>(seen), block + 1000);
@@ -72,7 +72,7 @@ TEST_P(HeapTest, APeerReadsWhatTheOwnerWrote)
 
 TEST_P(HeapTest, WhatIsNotInTheHeapIsNotFound)
 {
-    HeapView view;
+    PublishedView view;
     int elsewhere = 0;
     auto address = reinterpret_cast<std::uint64_t>(&elsewhere);
     EXPECT_EQ(find(view, address, sizeof elsewhere), nullptr);  // no heap yet
@@ -87,8 +87,8 @@ TEST_P(HeapTest, WhatIsNotInTheHeapIsNotFound)
 TEST_P(HeapTest, AHeapThatCannotBeMappedIsNotFound)
 {
     auto block = reinterpret_cast<std::uint64_t>(heap_.allocate(1));
-    HeapView view;
-    EXPECT_EQ(view.find(header_.get(), -1, offset, block, 1), nullptr);
+    PublishedView view;
+    EXPECT_EQ(view.find(published_, -1, offset, heap_size, block, 1), nullptr);
     EXPECT_EQ(find(view, block, 1), nullptr);  // and is not asked for again
 }
 
@@ -97,9 +97,9 @@ TEST(HeapInSmallDevShm, WithoutMemoryThereIsNoBlockAndNoSigbus)
     test::in_a_process(60, [] {
         if (std::string reason = test::enter_private_devshm("1m"); !reason.empty())
             GTEST_SKIP() << reason;
-        auto header = std::make_unique<SegmentHeader>();
+        Published published{};
         File file = std::move(create_nameless_file(Backing::devshm, heap_size).value());
-        Heap heap(file.get(), 0, header.get());
+        Heap heap(file.get(), 0, &published);
         void *block = nullptr;
         unsigned given = 0;
         for (; void *next = heap.allocate(heap_block); ++given) {

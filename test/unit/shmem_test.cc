@@ -478,11 +478,9 @@ TEST_F(ShmemDevice, NothingIsMappedThatTheFileDoesNotHave)
         ASSERT_FALSE(mapping.ok());
         EXPECT_NE(mapping.error().text.find("there are not so many"), std::string::npos) << mapping.error().text;
     }
-    SegmentHeader header{};
-    header.heap_address = 4096;
-    header.heap_open.store(1);
-    HeapView heap;
-    EXPECT_EQ(heap.find(&header, file.get(), 64 * 1024, 4096, 100), nullptr);
+    Published heap{4096, 1};
+    PublishedView view;
+    EXPECT_EQ(view.find(heap, file.get(), 64 * 1024, heap_size, 4096, 100), nullptr);
 }
 
 #if !defined(PM_TEST_ASAN) && !defined(PM_TEST_TSAN)  // a sanitizer needs the address space

@@ -33,7 +33,7 @@ class Job {
         }
         std::vector<std::array<std::byte, PM_WINDOW_CARD>> cards(nodes_.size());
         for (auto &node : nodes_)
-            node->window = node->engine.open({77, ranks, node->rank, node->memory.data(), bytes, 1, this, peer_of, memory_of, 0},
+            node->window = node->engine.open({77, ranks, node->rank, node->memory.data(), bytes, 1, this, peer_of, memory_of, 0, 0},
                                              cards[static_cast<std::size_t>(node->rank)].data());
         for (auto &node : nodes_)
             for (int rank = 0; rank < ranks; ++rank)
@@ -105,7 +105,7 @@ class Job {
     {
         return reinterpret_cast<pm_peer *>(&static_cast<Job *>(context)->peers_[static_cast<std::size_t>(rank)]);
     }
-    static void *memory_of(void *context, int rank)
+    static void *memory_of(void *context, int rank, std::uint64_t, std::uint64_t)
     {
         auto job = static_cast<Job *>(context);
         return job->direct_ ? job->memory(rank) : nullptr;
@@ -136,6 +136,7 @@ class Job {
         }
         void free_board(WindowBoard *) override {}
         WindowBoard *view(pm_peer *, std::uint64_t address) override { return reinterpret_cast<WindowBoard *>(address); }
+        std::uint64_t mailboxes() override { return 0; }
         void dropped(const pm_peer *) override { job.dropped++; }
         void failed(const std::string &text) override { job.failure = text.empty() ? "send" : text; }
 

@@ -184,6 +184,34 @@ static int packed(const void *address, MPI_Aint count, MPI_Datatype datatype, bo
     return fill ? MPIR_Typerep_pack(address, count, datatype, 0, *made, (MPI_Aint) size, &done) : MPI_SUCCESS;
 }
 
+/* The target may do what is small, if it happens to look. Threads do not share what is needed for that. */
+static bool may_ask(MPIR_Win * win, int rank)
+{
+    return MPIDI_COMPOSITE_WIN(win).direct->parts[rank].memory == NULL && !MPIR_ThreadInfo.isThreaded;
+}
+
+/* Before we do something ourselves: what others were asked to do comes before it. */
+static int settle(MPIR_Win * win)
+{
+    if (likely(!MPIDI_COMPOSITE_WIN(win).direct->unsettled))
+        return MPI_SUCCESS;
+    return pm_errands_settle(MPIDI_COMPOSITE_WIN(win).window) == 1 ? MPI_SUCCESS : unreachable();
+}
+
+int MPIDI_COMPOSITE_direct_far(bool put, void *origin_addr, size_t size, int target_rank, uint64_t offset, MPIR_Win * win)
+{
+    pm_window *window = MPIDI_COMPOSITE_WIN(win).window;
+    int done = 0;
+
+    if (may_ask(win, target_rank))
+        done = put ? pm_errand_put(window, target_rank, offset, origin_addr, size) :
+            pm_errand_get(window, target_rank, offset, origin_addr, size);
+    if (done == 0)
+        done = put ? pm_direct_write(window, target_rank, offset, origin_addr, size) :
+            pm_direct_read(window, target_rank, offset, origin_addr, size);
+    return done == 1 ? MPI_SUCCESS : unreachable();
+}
+
 /* To or from memory that only the kernel reaches: `size` bytes, which there are on both sides. */
 static int copy_far(bool put, void *origin_addr, MPI_Aint origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint place,
                     MPI_Aint target_count, MPI_Datatype target_datatype, MPI_Aint size, MPIR_Win * win)
@@ -194,6 +222,9 @@ static int copy_far(bool put, void *origin_addr, MPI_Aint origin_count, MPI_Data
     MPI_Aint count, done;
     char *bytes, *made;
 
+    mpi_errno = settle(win);
+    if (mpi_errno)
+        return mpi_errno;
     mpi_errno = packed(origin_addr, origin_count, origin_datatype, put, &bytes, &made);
     MPIR_ERR_CHECK(mpi_errno);
     runs = find_runs(place, target_count, target_datatype, &one, &count);
@@ -281,9 +312,21 @@ static int accumulate_run(MPIR_Win * win, int rank, uint64_t offset, const char 
     char room[2 * PM_DIRECT_STRIPE_BYTES];      /* elements that begin in a stripe */
 
     if (direct->by_instructions && pm_is_atomic(element, operation, direct->parts[rank].memory + offset)) {
-        pm_atomic_apply(element, operation, direct->parts[rank].memory + offset, origin, result, (size_t) count);
-        return MPI_SUCCESS;
+        /* Many are quicker without an instruction for each. */
+        if ((direct->parts[rank].mode == NULL || count < PM_FEW_ELEMENTS) && pm_direct_begin(direct, rank)) {
+            pm_atomic_apply(element, operation, direct->parts[rank].memory + offset, origin, result, (size_t) count);
+            pm_direct_end(direct);
+            return MPI_SUCCESS;
+        }
+        if (!pm_direct_use_stripes(window, rank))
+            return died_there();
     }
+    if (may_ask(win, rank) && pm_is_atomic(element, operation, (const void *) (direct->parts[rank].base + offset))) {
+        int done = pm_errand_apply(window, rank, offset, element, operation, origin, result, (size_t) count * size);
+        if (done != 0)
+            return done == 1 ? MPI_SUCCESS : unreachable();
+    }
+    mpi_errno = settle(win);
     while (count > 0 && mpi_errno == MPI_SUCCESS) {
         uint64_t end = pm_direct_enter(window, rank, offset);
         MPI_Aint some;
@@ -346,6 +389,9 @@ static int accumulate_pairs(MPIR_Win * win, int rank, MPI_Aint place, const char
     MPI_Aint done, size_of_one, low = 0, high = 0;
     char *room = NULL, *there;
 
+    mpi_errno = settle(win);
+    if (mpi_errno)
+        return mpi_errno;
     MPIDI_Datatype_check_size(basic, 1, size_of_one);
     find_span(count, datatype, &low, &high);
     if (MPIDI_COMPOSITE_WIN(win).direct->parts[rank].memory == NULL) {
@@ -465,9 +511,22 @@ int MPIDI_COMPOSITE_direct_swap(const void *origin_addr, const void *compare_add
     if (unlikely(!MPIDI_COMPOSITE_direct_holds(win, target_rank, target_disp, size, &offset)))
         return MPIDI_COMPOSITE_direct_outside(win, target_disp, target_rank);
     if (likely(direct->by_instructions && pm_is_atomic(element, PM_REPLACE, direct->parts[target_rank].memory + offset))) {
-        pm_atomic_swap(element, direct->parts[target_rank].memory + offset, origin_addr, compare_addr, result_addr);
-        return MPI_SUCCESS;
+        if (likely(pm_direct_begin(direct, target_rank))) {
+            pm_atomic_swap(element, direct->parts[target_rank].memory + offset, origin_addr, compare_addr, result_addr);
+            pm_direct_end(direct);
+            return MPI_SUCCESS;
+        }
+        if (!pm_direct_use_stripes(window, target_rank))
+            return died_there();
     }
+    if (may_ask(win, target_rank) && pm_is_atomic(element, PM_REPLACE, (const void *) (direct->parts[target_rank].base + offset))) {
+        int done = pm_errand_swap(window, target_rank, offset, element, origin_addr, compare_addr, result_addr);
+        if (done != 0)
+            return done == 1 ? MPI_SUCCESS : unreachable();
+    }
+    mpi_errno = settle(win);
+    if (mpi_errno)
+        return mpi_errno;
     if (pm_direct_enter(window, target_rank, offset) == 0)
         return died_there();
     place = look_at(win, target_rank, offset, room, size);
@@ -544,6 +603,24 @@ static int await(has_come_t has_come, const awaited_t * awaited, void (*falls_as
     return mpi_errno;
 }
 
+static bool have_said(const awaited_t * awaited)
+{
+    return pm_window_agreed(awaited->window);
+}
+
+int MPIDI_COMPOSITE_direct_agree(MPIR_Win * win)
+{
+    int mpi_errno = MPI_SUCCESS;
+    awaited_t awaited = { MPIDI_COMPOSITE_WIN(win).window, 0, false, 0 };
+
+    if (!pm_window_say(awaited.window, MPIR_ThreadInfo.isThreaded))
+        return MPI_SUCCESS;
+    mpi_errno = await(have_said, &awaited, NULL);
+    if (mpi_errno == MPI_SUCCESS)
+        MPIDI_COMPOSITE_WIN(win).direct = pm_window_make_direct(awaited.window);
+    return mpi_errno;
+}
+
 /* --- passive target ---------------------------------------------------------------------------------------------------------- */
 
 static bool gets_lock(const awaited_t * awaited)
@@ -571,9 +648,13 @@ static int acquire(MPIR_Win * win, int rank, bool exclusive)
     return mpi_errno;
 }
 
-/* What writes that notify may have left to messages. */
+/* What others were asked to do, and what writes that notify may have left to messages. */
 static int complete_others(MPIR_Win * win)
 {
+    int mpi_errno = settle(win);
+
+    if (unlikely(mpi_errno))
+        return mpi_errno;
     return pm_window_is_clean(MPIDI_COMPOSITE_WIN(win).window) ? MPI_SUCCESS : MPIDI_COMPOSITE_complete(win);
 }
 

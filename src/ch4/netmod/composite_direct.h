@@ -20,6 +20,8 @@ int MPIDI_COMPOSITE_direct_outside(MPIR_Win * win, MPI_Aint disp, int rank);
 /* Types that are not predefined. */
 int MPIDI_COMPOSITE_direct_copy(bool put, void *origin_addr, MPI_Aint origin_count, MPI_Datatype origin_datatype, int target_rank,
                                 MPI_Aint target_disp, MPI_Aint target_count, MPI_Datatype target_datatype, MPIR_Win * win);
+/* Predefined ones, to or from memory that only the kernel reaches. */
+int MPIDI_COMPOSITE_direct_far(bool put, void *origin_addr, size_t size, int target_rank, uint64_t offset, MPIR_Win * win);
 /* With or without a result; any types and operations. */
 int MPIDI_COMPOSITE_direct_accumulate(const void *origin_addr, MPI_Aint origin_count, MPI_Datatype origin_datatype, void *result_addr,
                                       MPI_Aint result_count, MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp,
@@ -39,6 +41,9 @@ int MPIDI_COMPOSITE_direct_wait(MPIR_Win * win);
 int MPIDI_COMPOSITE_direct_test(MPIR_Win * win, int *flag);
 int MPIDI_COMPOSITE_direct_flush(int rank, MPIR_Win * win);     /* negative: of all */
 void MPIDI_COMPOSITE_direct_free(MPIR_Win * win);
+
+/* Collective: all ranks say what they can do, and the window is direct if all can. */
+int MPIDI_COMPOSITE_direct_agree(MPIR_Win * win);
 
 /* Whether the epoch that we are in allows to access the target. */
 MPL_STATIC_INLINE_PREFIX bool MPIDI_COMPOSITE_direct_allowed(MPIR_Win * win, int rank)
@@ -97,11 +102,13 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_COMPOSITE_direct_put_or_get(bool put, void *o
     if (unlikely(size == 0))
         return MPI_SUCCESS;
     memory = MPIDI_COMPOSITE_WIN(win).direct->parts[target_rank].memory;
-    if (unlikely(memory == NULL || size != (size_t) target_count * MPIR_Datatype_get_basic_size(target_datatype)))
+    if (unlikely(size != (size_t) target_count * MPIR_Datatype_get_basic_size(target_datatype)))
         return MPIDI_COMPOSITE_direct_copy(put, origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
                                            target_datatype, win);
     if (unlikely(!MPIDI_COMPOSITE_direct_holds(win, target_rank, target_disp, size, &offset)))
         return MPIDI_COMPOSITE_direct_outside(win, target_disp, target_rank);
+    if (unlikely(memory == NULL))
+        return MPIDI_COMPOSITE_direct_far(put, origin_addr, size, target_rank, offset, win);
     if (put)
         MPIDI_COMPOSITE_direct_move(memory + offset, origin_addr, size);
     else
@@ -129,7 +136,11 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_COMPOSITE_direct_fetch_and_op(const void *ori
     if (unlikely(!pm_is_atomic(element, operation, place)))
         return MPIDI_COMPOSITE_direct_accumulate(origin_addr, 1, datatype, result_addr, 1, datatype, target_rank, target_disp, 1,
                                                  datatype, op, win);
+    if (unlikely(!pm_direct_begin(direct, target_rank)))
+        return MPIDI_COMPOSITE_direct_accumulate(origin_addr, 1, datatype, result_addr, 1, datatype, target_rank, target_disp, 1,
+                                                 datatype, op, win);
     pm_atomic_apply(element, operation, place, origin_addr, result_addr, 1);
+    pm_direct_end(direct);
     return MPI_SUCCESS;
 }
 

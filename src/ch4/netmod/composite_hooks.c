@@ -4,6 +4,7 @@
 #include "composite_coll_life.h"
 #include "composite_win.h"
 #include "netmod/core/setup.h"
+#include "netmod/core/shared.h"
 
 #define NOTHING_TO_DO(name, ...) \
     int MPIDI_COMPOSITE_##name(__VA_ARGS__) \
@@ -64,12 +65,22 @@ int MPIDI_COMPOSITE_mpi_comm_free_hook(MPIR_Comm * comm)
 
 void *MPIDI_COMPOSITE_mpi_alloc_mem(MPI_Aint size, MPIR_Info * info)
 {
-    return MPIDIG_mpi_alloc_mem(size, info);
+    void *memory;
+
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    memory = size > 0 ? pm_mapped_alloc(MPIDI_COMPOSITE_global.core, (size_t) size) : NULL;
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    return memory != NULL ? memory : MPIDIG_mpi_alloc_mem(size, info);
 }
 
 int MPIDI_COMPOSITE_mpi_free_mem(void *ptr)
 {
-    return MPIDIG_mpi_free_mem(ptr);
+    int mapped;
+
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    mapped = pm_mapped_free(MPIDI_COMPOSITE_global.core, ptr);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    return mapped ? MPI_SUCCESS : MPIDIG_mpi_free_mem(ptr);
 }
 
 int MPIDI_COMPOSITE_mpi_psend_init(const void *buf, int partitions, MPI_Aint count, MPI_Datatype datatype, int rank, int tag,

@@ -6,6 +6,7 @@
 #include "composite_rma.h"
 #include "composite_win.h"
 #include "coll/window/window.h"
+#include "netmod/core/shared.h"
 
 int MPIDI_COMPOSITE_windows_init(void)
 {
@@ -20,34 +21,15 @@ static pm_peer *peer_of(void *context, int rank)
     return MPIDI_COMPOSITE_peer(((MPIR_Win *) context)->comm_ptr, rank);
 }
 
-/* MPICH knows where the parts of its own shared windows are. */
-static void *memory_of(void *context, int rank)
+/* MPICH knows where the parts of its own shared windows are; memory of MPI_Alloc_mem is shared as well. */
+static void *memory_of(void *context, int rank, uint64_t base, uint64_t bytes)
 {
     MPIR_Win *win = context;
     int *places = win->comm_ptr->intranode_table;
 
-    if (MPIDIG_WIN(win, shared_table) == NULL || places == NULL || places[rank] < 0)
-        return NULL;
-    return MPIDIG_WIN(win, shared_table)[places[rank]].shm_base_addr;
-}
-
-/* All ranks see all of it, or it is for messages: a lock must be the same for everybody. Dynamic windows have no parts. */
-static int agree_on_direct(MPIR_Win * win)
-{
-    int mpi_errno = MPI_SUCCESS, mine[2], all[2] = { 0, 0 };
-    MPIR_Errflag_t errflag = MPIR_ERR_NONE;
-    pm_window *window = MPIDI_COMPOSITE_WIN(win).window;
-
-    MPIDI_COMPOSITE_WIN(win).direct = NULL;
-    MPIDI_COMPOSITE_WIN(win).access = MPIDI_COMPOSITE_WIN(win).exposure = NULL;
-    if (win->create_flavor == MPI_WIN_FLAVOR_DYNAMIC)
-        return MPI_SUCCESS;
-    mine[0] = pm_window_may_be_direct(window);
-    mine[1] = pm_window_is_seen(window);
-    mpi_errno = MPIR_Allreduce(mine, all, 2, MPI_INT, MPI_LAND, win->comm_ptr, &errflag);
-    if (mpi_errno == MPI_SUCCESS && all[0])
-        MPIDI_COMPOSITE_WIN(win).direct = pm_window_make_direct(window, all[1]);
-    return mpi_errno;
+    if (MPIDIG_WIN(win, shared_table) != NULL && places != NULL && places[rank] >= 0)
+        return MPIDIG_WIN(win, shared_table)[places[rank]].shm_base_addr;
+    return win->create_flavor == MPI_WIN_FLAVOR_DYNAMIC ? NULL : pm_shared_view(peer_of(context, rank), base, bytes);
 }
 
 int MPIDI_COMPOSITE_window_open(MPIR_Win * win, bool registers)
@@ -71,6 +53,7 @@ int MPIDI_COMPOSITE_window_open(MPIR_Win * win, bool registers)
     setup.context = win;
     setup.peer = peer_of;
     setup.memory = memory_of;
+    setup.is_of_program = win->create_flavor == MPI_WIN_FLAVOR_CREATE;
     setup.registers = registers;
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     window = pm_window_open(&setup, mine, &card_size);
@@ -85,7 +68,10 @@ int MPIDI_COMPOSITE_window_open(MPIR_Win * win, bool registers)
     for (int rank = 0; rank < comm->local_size; rank++)
         pm_window_meet(window, rank, all + (size_t) rank * card_size);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    mpi_errno = agree_on_direct(win);
+    /* All ranks see all of it, or it is for messages: a lock must be the same for everybody. Dynamic windows have no parts. */
+    MPIDI_COMPOSITE_WIN(win).direct = NULL;
+    MPIDI_COMPOSITE_WIN(win).access = MPIDI_COMPOSITE_WIN(win).exposure = NULL;
+    mpi_errno = dynamic ? MPI_SUCCESS : MPIDI_COMPOSITE_direct_agree(win);
 
   fn_fail:
     MPL_free(all);

@@ -139,6 +139,11 @@ constexpr std::size_t sizes[PM_ELEMENTS] = {0, 1, 2, 4, 8, 1, 2, 4, 8, sizeof(fl
 
 extern "C" {
 
+size_t pm_element_size(pm_element element)
+{
+    return element < PM_ELEMENTS ? sizes[element] : 0;
+}
+
 int pm_is_atomic(pm_element element, pm_operation operation, const void *target)
 {
     bool known = element != PM_ELEMENT_OTHER && operation != PM_OPERATION_OTHER &&

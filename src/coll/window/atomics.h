@@ -25,6 +25,8 @@ typedef enum pm_operation {
     PM_OPERATIONS
 } pm_operation;
 
+size_t pm_element_size(pm_element element);     /* 0 for none */
+
 /* 1 when pm_atomic_apply() and pm_atomic_swap() may be used for elements at that address. */
 int pm_is_atomic(pm_element element, pm_operation operation, const void *target);
 

@@ -1,11 +1,15 @@
 #include "coll/window/direct.h"
 
+#include <linux/membarrier.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 
 #include "coll/window/engine.h"
+#include "coll/window/errands.h"
 #include "netmod/core/shared.h"
 
 namespace {
@@ -41,6 +45,46 @@ bool can_copy(const pm_window::Target &target)
 
 static_assert(PM_DIRECT_STRIPES == EpochBoard::stripes_count && PM_DIRECT_STRIPE_BYTES == EpochBoard::stripe_bytes);
 
+bool may_be_direct(const pm_window *window)
+{
+    if (window->setup.size > pm::coll::epoch_ranks_max || (window->own_board != nullptr && window->setup.size > 1))
+        return false;
+    return std::ranges::all_of(window->targets, [](const pm_window::Target &each) {
+        return each.board != nullptr && (each.memory != nullptr || each.bytes == 0 || can_copy(each));
+    });
+}
+
+bool sees_all(const pm_window *window)
+{
+    return std::ranges::all_of(window->targets, [](const pm_window::Target &each) { return each.memory != nullptr || each.bytes == 0; });
+}
+
+// What a rank says of itself.
+enum Verdict : std::uint32_t { said = 1, can_be_direct = 2, can_use_instructions = 4, can_change_mode = 8 };
+
+std::uint32_t verdict_of(const pm_window::Target &target)
+{
+    return target.board->epochs.verdict.load(std::memory_order_acquire);  // [R11]
+}
+
+long membarrier(int command)
+{
+    return syscall(SYS_membarrier, command, 0, 0);
+}
+
+// This process can let the processors of all processes of the window pass a barrier, and they can let ours.
+bool can_pass_barriers()
+{
+    static const bool can = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+    return can;
+}
+
+std::uint32_t *word_of(std::atomic<std::uint32_t> &word)
+{
+    static_assert(sizeof word == sizeof(std::uint32_t) && std::atomic<std::uint32_t>::is_always_lock_free);
+    return reinterpret_cast<std::uint32_t *>(&word);
+}
+
 std::size_t stripe_of(std::uint64_t offset)
 {
     return offset / EpochBoard::stripe_bytes % EpochBoard::stripes_count;
@@ -50,36 +94,48 @@ std::size_t stripe_of(std::uint64_t offset)
 
 extern "C" {
 
-int pm_window_may_be_direct(const pm_window *window)
+int pm_window_say(pm_window *window, int threaded)
 {
-    if (window->setup.size > pm::coll::epoch_ranks_max || (window->own_board != nullptr && window->setup.size > 1))
-        return 0;
-    for (const pm_window::Target &target : window->targets) {
-        if (target.board == nullptr)
-            return 0;
-        if (target.memory == nullptr && target.bytes != 0 && !can_copy(target))
-            return 0;
-    }
-    return 1;
+    std::uint32_t verdict = said;
+    if (may_be_direct(window))
+        verdict |= can_be_direct;
+    if (sees_all(window))
+        verdict |= can_use_instructions;
+    if (!threaded && can_pass_barriers())
+        verdict |= can_change_mode;
+    // [R10] pairs with [R11]. Nobody looks who has not had our card.
+    window->board->epochs.verdict.store(verdict, std::memory_order_release);
+    for (int rank = 0; rank < window->setup.size; ++rank)
+        wake(window, rank);
+    // If we cannot, we need not know of the others: who can sees our board, and reads that.
+    return (verdict & can_be_direct) != 0;
 }
 
-int pm_window_is_seen(const pm_window *window)
+int pm_window_agreed(const pm_window *window)
 {
-    return std::ranges::all_of(window->targets, [](const pm_window::Target &each) { return each.memory != nullptr || each.bytes == 0; });
+    return std::ranges::all_of(window->targets, [](const pm_window::Target &each) { return verdict_of(each) != 0; });
 }
 
-pm_direct *pm_window_make_direct(pm_window *window, int by_instructions)
+pm_direct *pm_window_make_direct(pm_window *window)
 {
+    std::uint32_t all = ~0u;
+    for (const pm_window::Target &each : window->targets)
+        all &= verdict_of(each);
+    if ((all & can_be_direct) == 0)
+        return nullptr;
+    bool by_instructions = (all & can_use_instructions) != 0, changes_mode = by_instructions && (all & can_change_mode) != 0;
     std::size_t size = window->targets.size();
     window->direct_parts.resize(size);
     window->direct_bytes.assign(2 * size, 0);
     window->direct_counts.assign(2 * size, 0);
     for (std::size_t i = 0; i < size; ++i) {
         const pm_window::Target &target = window->targets[i];
-        window->direct_parts[i] = {reinterpret_cast<char *>(target.memory), target.bytes, target.unit};
+        window->direct_parts[i] = {reinterpret_cast<char *>(target.memory), changes_mode ? word_of(target.board->epochs.mode) : nullptr, target.base,
+                                   target.bytes, target.unit};
     }
     window->direct = {window->direct_parts.data(), window->direct_bytes.data(), window->direct_bytes.data() + size, by_instructions,
-                      window->direct_counts.data(), window->direct_counts.data() + size};
+                      window->direct_counts.data(), window->direct_counts.data() + size, 0, word_of(window->board->epochs.inside)};
+    pm::coll::meet_errands(window);
     return &window->direct;
 }
 
@@ -163,6 +219,33 @@ uint32_t pm_direct_fences(const pm_window *window)
 int pm_direct_has_lost_one(const pm_window *window)
 {
     return std::ranges::any_of(window->targets, [](const pm_window::Target &each) { return each.peer != nullptr && pm_has_ended(each.peer); });
+}
+
+int pm_direct_use_stripes(pm_window *window, int target)
+{
+    if (window->direct_parts[static_cast<std::size_t>(target)].mode == nullptr)
+        return 1;
+    std::atomic<std::uint32_t> &mode = board_of(window, target).mode;
+    std::uint32_t now = mode.load(std::memory_order_acquire);
+    if (now == EpochBoard::by_stripes) [[likely]]
+        return 1;
+    if (now == EpochBoard::by_instructions && mode.compare_exchange_strong(now, EpochBoard::changing, std::memory_order_relaxed)) {
+        membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);  // [X1]
+        for (const pm_window::Target &each : window->targets)
+            while (each.board->epochs.inside.load(std::memory_order_acquire) == static_cast<std::uint32_t>(target) + 1) {  // [X3]
+                if (each.peer != nullptr && pm_has_ended(each.peer))
+                    break;
+                sched_yield();
+            }
+        mode.store(EpochBoard::by_stripes, std::memory_order_release);
+        return 1;
+    }
+    while (mode.load(std::memory_order_acquire) != EpochBoard::by_stripes) {
+        if (pm_direct_has_lost_one(window))
+            return 0;
+        sched_yield();
+    }
+    return 1;
 }
 
 uint64_t pm_direct_enter(pm_window *window, int target, uint64_t offset)

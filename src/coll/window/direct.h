@@ -5,6 +5,7 @@
 #ifndef PM_DIRECT_H_INCLUDED
 #define PM_DIRECT_H_INCLUDED
 
+#include "coll/window/atomics.h"
 #include "coll/window/window.h"
 
 #ifdef __cplusplus
@@ -13,6 +14,8 @@ extern "C" {
 
 typedef struct pm_direct_part {
     char *memory;               /* NULL: it is reached by pm_direct_write() and pm_direct_read() only */
+    uint32_t *mode;             /* see pm_direct_begin(); NULL: always by instructions */
+    uint64_t base;              /* where it is in its process */
     uint64_t bytes;
     uint64_t unit;              /* of displacements */
 } pm_direct_part;
@@ -25,13 +28,16 @@ typedef struct pm_direct {
     unsigned char *started;     /* by rank: it is in the group of MPI_Win_start */
     int by_instructions;        /* all of it is shared: elements are changed by atomic instructions */
     uint32_t *posts_used, *completes_used;      /* by rank: how many of its have met a call of ours */
+    int unsettled;              /* targets have errands of ours */
+    uint32_t *inside;           /* see pm_direct_begin() */
 } pm_direct;
 
-/* After all have been met. Whether this rank reaches the parts and sees the boards of all; if it is so at all ranks, they make it direct.
- * Whether it sees the parts as well; if it is so at all ranks, elements are changed by instructions. */
-int pm_window_may_be_direct(const pm_window *window);
-int pm_window_is_seen(const pm_window *window);
-pm_direct *pm_window_make_direct(pm_window *window, int by_instructions);
+/* After all have been met, each says what it can do: reach the parts and see the boards of all; then the window is direct, if all can. If all see the
+ * parts as well, elements are changed by instructions; and if all can change the mode (`threaded` programs cannot), many at once by stripes.
+ * 0 when this rank knows already that the window is not direct. Otherwise it is agreed once all have said so; NULL then, when one cannot. */
+int pm_window_say(pm_window *window, int threaded);
+int pm_window_agreed(const pm_window *window);
+pm_direct *pm_window_make_direct(pm_window *window);
 
 /* 1 when we have it. An exclusive one is wanted from the first try in vain until it is got or given up. */
 int pm_direct_try_lock(pm_window *window, int target, int exclusive);
@@ -54,6 +60,18 @@ uint32_t pm_direct_fences(const pm_window *window);
 int pm_direct_write(pm_window *window, int target, uint64_t offset, const void *data, size_t size);
 int pm_direct_read(pm_window *window, int target, uint64_t offset, void *data, size_t size);
 
+/* The same, up to PM_ERRAND_MAX bytes, if the target happens to look (errands.h): 1 when it has happened or will have by pm_errands_settle(), 0 when
+ * the caller has to do it by the functions above, -1 when the target is gone. Whatever was asked of that target before has happened when the
+ * answer is not 1. For programs of one thread. */
+#define PM_ERRAND_MAX 1024
+int pm_errand_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size);
+int pm_errand_get(pm_window *window, int target, uint64_t offset, void *data, size_t size);
+/* As pm_atomic_apply(), but `size` is in bytes; and as pm_atomic_swap(). */
+int pm_errand_apply(pm_window *window, int target, uint64_t offset, pm_element element, pm_operation operation, const void *origin,
+                    void *result, size_t size);
+int pm_errand_swap(pm_window *window, int target, uint64_t offset, pm_element element, const void *origin, const void *compare, void *result);
+int pm_errands_settle(pm_window *window);       /* of all targets. 1, or -1 */
+
 /* Whether the process of some rank has ended, who may hold what others wait for. A few microseconds for each rank. */
 int pm_direct_has_lost_one(const pm_window *window);
 
@@ -61,8 +79,31 @@ int pm_direct_has_lost_one(const pm_window *window);
  * are those up to the answer. 0: who was at it has died there. */
 #define PM_DIRECT_STRIPES 32    /* of so many bytes each; then they begin again */
 #define PM_DIRECT_STRIPE_BYTES 256
+/* Before elements that instructions could change are changed by stripes. 0 as below. */
+int pm_direct_use_stripes(pm_window *window, int target);
 uint64_t pm_direct_enter(pm_window *window, int target, uint64_t offset);
 void pm_direct_leave(pm_window *window, int target, uint64_t offset);
+
+/* An element of the part is changed by an instruction between these; 0: not any more, it is a matter of stripes now. [X1] whoever changes the mode sees
+ * that we are inside, or we see the mode: it lets all processors pass a barrier between both (pm_direct_use_stripes). */
+static inline int pm_direct_begin(const pm_direct *direct, int target)
+{
+    const uint32_t *mode = direct->parts[target].mode;
+
+    if (mode == NULL)
+        return 1;
+    __atomic_store_n(direct->inside, (uint32_t) target + 1, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (__builtin_expect(__atomic_load_n(mode, __ATOMIC_RELAXED) == 0, 1))
+        return 1;
+    __atomic_store_n(direct->inside, 0, __ATOMIC_RELAXED);
+    return 0;
+}
+
+static inline void pm_direct_end(const pm_direct *direct)
+{
+    __atomic_store_n(direct->inside, 0, __ATOMIC_RELEASE);      /* [X2] what was changed is visible; pairs with [X3] */
+}
 
 #ifdef __cplusplus
 }

@@ -19,6 +19,7 @@ struct Card {
     std::uint64_t bytes;
     std::uint64_t unit;
     std::uint64_t base;
+    std::uint64_t mailboxes;
 };
 static_assert(sizeof(Card) == PM_WINDOW_CARD);
 
@@ -104,7 +105,8 @@ pm_window *WindowEngine::open(const pm_window_setup &setup, void *card)
     window->setup = setup;
     window->targets.resize(static_cast<std::size_t>(setup.size));
     window->board = transport_.make_board();
-    Card mine{reinterpret_cast<std::uint64_t>(window->board), setup.bytes, setup.unit, reinterpret_cast<std::uint64_t>(setup.base)};
+    Card mine{reinterpret_cast<std::uint64_t>(window->board), setup.bytes, setup.unit, reinterpret_cast<std::uint64_t>(setup.base),
+              setup.is_of_program && window->board != nullptr ? transport_.mailboxes() : 0};
     std::memcpy(card, &mine, sizeof mine);
     if (window->board == nullptr) {
         window->own_board = std::make_unique<WindowBoard>();
@@ -129,6 +131,7 @@ void WindowEngine::meet(pm_window *window, int rank, const void *card)
     target.bytes = its.bytes;
     target.unit = its.unit;
     target.base = its.base;
+    target.mailboxes = its.mailboxes;
     if (rank == window->setup.rank) {
         target.memory = static_cast<std::byte *>(window->setup.base);
         target.board = window->board;
@@ -140,9 +143,15 @@ void WindowEngine::meet(pm_window *window, int rank, const void *card)
         target.board = transport_.view(target.peer, its.board);
     target.name_address = its.board + offsetof(WindowBoard, epochs) + offsetof(EpochBoard, name);
     if (target.board != nullptr)
-        target.memory = static_cast<std::byte *>(window->setup.memory(window->setup.context, rank));
+        target.memory = static_cast<std::byte *>(window->setup.memory(window->setup.context, rank, its.base, its.bytes));
     target.direct = target.memory != nullptr;
     window->near = window->near && target.direct;
+}
+
+pm_window *WindowEngine::find(std::uint64_t id)
+{
+    auto found = windows_.find(id);
+    return found == windows_.end() ? nullptr : found->second.get();
 }
 
 void WindowEngine::close(pm_window *window)

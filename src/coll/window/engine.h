@@ -73,6 +73,8 @@ struct WindowMessage {
     std::uint64_t target_offset = 0;
 };
 
+class Errands;
+
 class WindowTransport {
   public:
     virtual ~WindowTransport() = default;
@@ -86,6 +88,7 @@ class WindowTransport {
     virtual void dropped(const pm_peer *peer) = 0;  // it sent what makes no sense
     // Nothing can go on from now on. Without a text it is what send() failed with.
     virtual void failed(const std::string &text) = 0;
+    virtual std::uint64_t mailboxes() = 0;  // where others leave errands for us; 0: nowhere
 };
 
 class WindowEngine {
@@ -109,6 +112,7 @@ class WindowEngine {
     bool is_armed(const pm_window *window, int counter) const;
     void poll();
     std::size_t armed() const { return armed_.size(); }
+    pm_window *find(std::uint64_t id);  // nullptr: there is none
 
     int offer(pm_window *window, int target, int key, const void *data, std::size_t size, volatile int *flag);
     int accept(pm_window *window, int source, int key, std::uint64_t offset, std::size_t room, volatile int *flag);
@@ -173,6 +177,10 @@ struct pm_window {
         // Its memory and its counts, where a device reaches them by itself (one_sided.h).
         Remote part, counts;
         std::uint64_t counts_base = 0;
+        // Who may do what we ask of it (errands.h).
+        std::uint64_t mailboxes = 0;
+        std::shared_ptr<pm::coll::Errands> errands;
+        bool unsettled = false;
     };
     struct Offer {
         const void *data;
@@ -206,6 +214,7 @@ struct pm_window {
     std::vector<pm_direct_part> direct_parts;
     std::vector<unsigned char> direct_bytes;
     std::vector<std::uint32_t> direct_counts;
+    bool runs_errands = false;  // our part is memory that others reach by the kernel
     std::uint32_t fences = 0;  // that we have come to
     std::vector<int> unknown;  // those with known < issued
     std::vector<pm::coll::WindowEngine::Sync> syncs;

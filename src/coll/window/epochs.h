@@ -16,6 +16,7 @@ struct alignas(64) EpochBoard {
     static constexpr std::uint32_t exclusive = 1u << 31;
 
     std::uint64_t name;  // of the window, and its rank: what else is there is something else
+    std::atomic<std::uint32_t> verdict;  // what its rank can do (direct.h), and that it has said so
     // Exclusive, or the number of those who share it.
     std::atomic<std::uint32_t> lock;
     std::atomic<std::uint32_t> wants_exclusive;  // how many: those who would share let them go first
@@ -26,6 +27,10 @@ struct alignas(64) EpochBoard {
     // How often a rank has posted to us, and completed with us.
     alignas(64) std::array<std::atomic<std::uint32_t>, epoch_ranks_max> posts;
     std::array<std::atomic<std::uint32_t>, epoch_ranks_max> completes;
+    // How elements of this part are changed, where both ways are possible; and the part, + 1, in which our rank is changing one by an instruction.
+    enum Mode : std::uint32_t { by_instructions, changing, by_stripes };
+    alignas(64) std::atomic<std::uint32_t> mode;
+    alignas(64) std::atomic<std::uint32_t> inside;
     // For elements that the processor does not change as a whole: who is at it, its rank + 1.
     static constexpr std::size_t stripes_count = 32;
     static constexpr std::size_t stripe_bytes = 256;
@@ -34,7 +39,7 @@ struct alignas(64) EpochBoard {
     void reset(std::uint64_t its_name)
     {
         name = its_name;
-        for (auto *each : {&lock, &wants_exclusive, &arrived, &fences})
+        for (auto *each : {&verdict, &lock, &wants_exclusive, &arrived, &fences, &mode, &inside})
             each->store(0, std::memory_order_relaxed);
         asleep.store(0, std::memory_order_relaxed);
         for (auto *all : {&posts, &completes})

@@ -9,6 +9,7 @@
 #include "coll/handler.h"
 #include "coll/tags.h"
 #include "coll/window/engine.h"
+#include "coll/window/errands.h"
 #include "coll/window/one_sided.h"
 #include "netmod/core/failed.h"
 #include "netmod/core/setup.h"
@@ -37,6 +38,7 @@ class CoreTransport : public pm::coll::WindowTransport {
     void free_board(WindowBoard *board) override { boards_.free(board); }
     WindowBoard *view(pm_peer *peer, std::uint64_t address) override { return boards_.view(peer, address); }
     void dropped(const pm_peer *peer) override { pm_count_dropped(core, peer); }
+    std::uint64_t mailboxes() override { return pm::coll::open_mailboxes(core); }
 
     pm_core *const core;
 
@@ -51,6 +53,11 @@ constexpr const char *names[] = {"auto", "message", "put"};
 CoreTransport *transport;
 pm::coll::WindowEngine *engine;
 
+void update_armed()
+{
+    pm_counters_armed = engine->armed() + pm::coll::has_mailboxes();
+}
+
 bool found(bool something)
 {
     if (something)
@@ -59,6 +66,11 @@ bool found(bool something)
 }
 
 }  // namespace
+
+pm_window *pm::coll::find_window(std::uint64_t id)
+{
+    return engine->find(id);
+}
 
 extern "C" {
 
@@ -77,6 +89,7 @@ int pm_windows_open(pm_core *core, const char *text)
 
 void pm_windows_close(void)
 {
+    pm::coll::close_mailboxes();
     delete engine;
     delete transport;
     engine = nullptr;
@@ -86,6 +99,7 @@ void pm_windows_close(void)
 pm_window *pm_window_open(const pm_window_setup *setup, void *card, size_t *card_size)
 {
     pm_window *window = engine->open(*setup, card);
+    update_armed();
     *card_size = PM_WINDOW_CARD + pm::coll::register_part(transport->core, window, static_cast<std::byte *>(card) + PM_WINDOW_CARD);
     return window;
 }
@@ -99,7 +113,7 @@ void pm_window_meet(pm_window *window, int rank, const void *card)
 void pm_window_close(pm_window *window)
 {
     engine->close(window);
-    pm_counters_armed = engine->armed();
+    update_armed();
 }
 
 int pm_window_is_one_sided(const pm_window *window)
@@ -209,7 +223,7 @@ int pm_window_looks(const pm_window *window)
 int pm_window_arm(pm_window *window, int counter, int arrivals, volatile int *flag)
 {
     bool armed = engine->arm(window, counter, arrivals, flag);
-    pm_counters_armed = engine->armed();
+    update_armed();
     return armed;
 }
 
@@ -221,7 +235,8 @@ int pm_window_is_armed(const pm_window *window, int counter)
 void pm_windows_poll(void)
 {
     engine->poll();
-    pm_counters_armed = engine->armed();
+    pm::coll::serve_errands();
+    update_armed();
 }
 
 void pm_window_discard(pm_window *window, int discard)

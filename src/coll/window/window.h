@@ -31,12 +31,14 @@ typedef struct pm_window_setup {
     uint64_t unit;              /* of displacements */
     void *context;
     pm_peer *(*peer)(void *context, int rank);
-    void *(*memory)(void *context, int rank);   /* where that rank's part is here; NULL when it cannot be seen */
+    /* Where that rank's part, which is at `base` there, is here; NULL when it cannot be seen. */
+    void *(*memory)(void *context, int rank, uint64_t base, uint64_t bytes);
+    int is_of_program;          /* the memory was the program's before: peers may not see it. The same at all ranks */
     int registers;              /* devices may reach the parts by themselves, where they can; the same at all ranks */
 } pm_window_setup;
 /* What the others need of our part is written into `card`, with a size that is the same at all ranks; theirs are given by
  * pm_window_meet() before anything is written. */
-#define PM_WINDOW_CARD 32
+#define PM_WINDOW_CARD 40
 #define PM_WINDOW_CARD_MAX (PM_WINDOW_CARD + 2 * (16 + PM_MEMORY_KEY_MAX))
 pm_window *pm_window_open(const pm_window_setup *setup, void *card, size_t *card_size);
 void pm_window_meet(pm_window *window, int rank, const void *card);
@@ -89,7 +91,7 @@ int pm_window_looks(const pm_window *window);
 /* `*flag` is 0 now, and 1 when so many have arrived, which are gone then. 0: the counter is armed already. */
 int pm_window_arm(pm_window *window, int counter, int arrivals, volatile int *flag);
 int pm_window_is_armed(const pm_window *window, int counter);
-/* Armed counters of all windows; while there are some, pm_windows_poll() must be called after pm_progress(). */
+/* Armed counters of all windows, and whether others may leave errands for us; while there are some, pm_windows_poll() must be called after pm_progress(). */
 extern size_t pm_counters_armed;
 void pm_windows_poll(void);
 

@@ -75,6 +75,18 @@ void pm_shared_free(pm_core *core, void *block)
     shared_memory(core)->free(block);
 }
 
+void *pm_mapped_alloc(pm_core *core, size_t size)
+{
+    SharedMemory *shared = shared_memory(core);
+    return shared != nullptr ? shared->allocate_mapped(size) : nullptr;
+}
+
+int pm_mapped_free(pm_core *core, void *block)
+{
+    SharedMemory *shared = shared_memory(core);
+    return shared != nullptr && shared->free_mapped(block);
+}
+
 int pm_on_host(const pm_peer *peer)
 {
     return shared_with(peer) != nullptr;
@@ -99,6 +111,11 @@ void pm_nudge(pm_peer *peer)
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (peer->used->may_sleep()) [[unlikely]]
         pm_ring(peer);
+}
+
+int pm_may_sleep(const pm_peer *peer)
+{
+    return peer->used->may_sleep();
 }
 
 void *pm_shared_view(pm_peer *peer, uint64_t address, size_t size)

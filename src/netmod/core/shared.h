@@ -14,6 +14,9 @@ extern "C" {
 
 void *pm_shared_alloc(pm_core *core, size_t size);      /* at most PM_SHARED_LIMIT; NULL when there is none left */
 void pm_shared_free(pm_core *core, void *block);
+/* Memory of any size that they see as well, zeroed; NULL when there is none. pm_mapped_free() answers 0 for what is other memory. */
+void *pm_mapped_alloc(pm_core *core, size_t size);
+int pm_mapped_free(pm_core *core, void *block);
 
 /* Whether a peer is reached over shared memory; then [address, address + size) of its shared memory is at the answer here, or NULL. */
 int pm_on_host(const pm_peer *peer);
@@ -28,6 +31,7 @@ int pm_write_memory(const pm_peer *peer, uint64_t address, const void *data, siz
  * itself while it waits, the last time between pm_wait_arm() and pm_wait_sleep(). No lock needed. */
 void pm_ring(pm_peer *peer);
 void pm_nudge(pm_peer *peer);
+int pm_may_sleep(const pm_peer *peer);
 
 #ifdef __cplusplus
 }
