@@ -67,9 +67,11 @@
 #define PM_CALLS_BETWEEN_PROGRESS 16
 /* Accumulates on shared memory: from how many elements on it is quicker to lock a stripe than to change each by an instruction. bench/run --only rma */
 #define PM_FEW_ELEMENTS 8
-/* Small operations that the target may do for us: how often to look before we do them ourselves, about the time of two system calls; and how many we
- * do ourselves at most before it is asked again. bench/run --only rma */
-#define PM_ERRAND_PATIENCE 1000
+/* Small operations that the target may do for us: up to how many bytes that is quicker for put and get; how often to look before we do
+ * them ourselves, some microseconds; how many we do ourselves at first, and at most, before it is asked again. bench/run --only rma */
+#define PM_ERRAND_PATIENCE 8000
+#define PM_ERRAND_MOVE 256
+#define PM_ERRAND_PASSES_FIRST 16
 #define PM_ERRAND_PASSES 1024
 
 #endif

@@ -190,8 +190,8 @@ static bool may_ask(MPIR_Win * win, int rank)
     return MPIDI_COMPOSITE_WIN(win).direct->parts[rank].memory == NULL && !MPIR_ThreadInfo.isThreaded;
 }
 
-/* Before we do something ourselves: what others were asked to do comes before it. */
-static int settle(MPIR_Win * win)
+/* Also before we do something ourselves: what others were asked to do comes before it. */
+int MPIDI_COMPOSITE_direct_settle(MPIR_Win * win)
 {
     if (likely(!MPIDI_COMPOSITE_WIN(win).direct->unsettled))
         return MPI_SUCCESS;
@@ -222,7 +222,7 @@ static int copy_far(bool put, void *origin_addr, MPI_Aint origin_count, MPI_Data
     MPI_Aint count, done;
     char *bytes, *made;
 
-    mpi_errno = settle(win);
+    mpi_errno = MPIDI_COMPOSITE_direct_settle(win);
     if (mpi_errno)
         return mpi_errno;
     mpi_errno = packed(origin_addr, origin_count, origin_datatype, put, &bytes, &made);
@@ -326,7 +326,7 @@ static int accumulate_run(MPIR_Win * win, int rank, uint64_t offset, const char 
         if (done != 0)
             return done == 1 ? MPI_SUCCESS : unreachable();
     }
-    mpi_errno = settle(win);
+    mpi_errno = MPIDI_COMPOSITE_direct_settle(win);
     while (count > 0 && mpi_errno == MPI_SUCCESS) {
         uint64_t end = pm_direct_enter(window, rank, offset);
         MPI_Aint some;
@@ -389,7 +389,7 @@ static int accumulate_pairs(MPIR_Win * win, int rank, MPI_Aint place, const char
     MPI_Aint done, size_of_one, low = 0, high = 0;
     char *room = NULL, *there;
 
-    mpi_errno = settle(win);
+    mpi_errno = MPIDI_COMPOSITE_direct_settle(win);
     if (mpi_errno)
         return mpi_errno;
     MPIDI_Datatype_check_size(basic, 1, size_of_one);
@@ -484,10 +484,15 @@ int MPIDI_COMPOSITE_direct_accumulate(const void *origin_addr, MPI_Aint origin_c
             at += some;
         }
     }
-    if (packed_result != NULL)
+    if (packed_result != NULL) {
+        mpi_errno = MPIDI_COMPOSITE_direct_settle(win);
+        MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = MPIR_Typerep_unpack(packed_result, size, result_addr, result_count, result_datatype, 0, &done);
+    }
 
   fn_fail:
+    if (packed_result != NULL)
+        (void) MPIDI_COMPOSITE_direct_settle(win);      /* nobody writes there any more */
     MPL_free(packed_origin);
     MPL_free(packed_result);
     if (runs != &one)
@@ -524,7 +529,7 @@ int MPIDI_COMPOSITE_direct_swap(const void *origin_addr, const void *compare_add
         if (done != 0)
             return done == 1 ? MPI_SUCCESS : unreachable();
     }
-    mpi_errno = settle(win);
+    mpi_errno = MPIDI_COMPOSITE_direct_settle(win);
     if (mpi_errno)
         return mpi_errno;
     if (pm_direct_enter(window, target_rank, offset) == 0)
@@ -651,7 +656,7 @@ static int acquire(MPIR_Win * win, int rank, bool exclusive)
 /* What others were asked to do, and what writes that notify may have left to messages. */
 static int complete_others(MPIR_Win * win)
 {
-    int mpi_errno = settle(win);
+    int mpi_errno = MPIDI_COMPOSITE_direct_settle(win);
 
     if (unlikely(mpi_errno))
         return mpi_errno;

@@ -11,6 +11,9 @@
 extern unsigned char MPIDI_COMPOSITE_elements[256], MPIDI_COMPOSITE_operations[256];
 void MPIDI_COMPOSITE_direct_init(void);
 
+/* What others were asked to do has happened (coll/window/errands.h). */
+int MPIDI_COMPOSITE_direct_settle(MPIR_Win * win);
+
 /* Now and then a round of it. */
 int MPIDI_COMPOSITE_direct_progress(void);
 

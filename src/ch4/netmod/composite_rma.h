@@ -120,6 +120,8 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_get(void *origin_addr, int origin_coun
     do {                                                                                                       \
         int mpi_errno = (operation);                                                                           \
         if (mpi_errno == MPI_SUCCESS)                                                                          \
+            mpi_errno = MPIDI_COMPOSITE_direct_settle(win);                                                    \
+        if (mpi_errno == MPI_SUCCESS)                                                                          \
             mpi_errno = MPIDI_COMPOSITE_direct_progress();                                                     \
         if (mpi_errno == MPI_SUCCESS)                                                                          \
             MPIDI_RMA_REQUEST_CREATE_COMPLETE(*(request));                                                     \

@@ -60,7 +60,7 @@ uint32_t pm_direct_fences(const pm_window *window);
 int pm_direct_write(pm_window *window, int target, uint64_t offset, const void *data, size_t size);
 int pm_direct_read(pm_window *window, int target, uint64_t offset, void *data, size_t size);
 
-/* The same, up to PM_ERRAND_MAX bytes, if the target happens to look (errands.h): 1 when it has happened or will have by pm_errands_settle(), 0 when
+/* The same, up to PM_ERRAND_MAX bytes, if the target happens to look (errands.h): 1 when it will have happened by pm_errands_settle(), with its result, 0 when
  * the caller has to do it by the functions above, -1 when the target is gone. Whatever was asked of that target before has happened when the
  * answer is not 1. For programs of one thread. */
 #define PM_ERRAND_MAX 1024

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 #include <unordered_map>
 
 #include "base/tuning.h"
@@ -24,35 +25,68 @@ class Errands {
     Errands(const Errands &) = delete;
     Errands &operator=(const Errands &) = delete;
 
-    // Whether it is worth trying: it has not let us wait in vain just now, and does not sleep.
+    // Whether it is worth trying: it has not let us wait in vain just now, and does not sleep. If it sleeps, because it
+    // had nothing to do, it is woken for the next ones.
     bool is_promising()
     {
         if (passes_ != 0) {
             --passes_;
             return false;
         }
-        return !pm_may_sleep(peer_);
+        if (!pm_may_sleep(peer_))
+            return true;
+        // It takes some time to wake up; if it sleeps again by then, it is not worth it for now.
+        if (was_rung_) {
+            pass_some();
+        } else {
+            pm_ring(peer_);
+            passes_ = PM_ERRAND_PASSES_FIRST;
+        }
+        was_rung_ = !was_rung_;
+        return false;
     }
     // nullptr: there is no room, even after waiting, or it is gone.
     Errand *next()
     {
-        if (!runner_.has_room() && settle() != 1)
-            return nullptr;
-        failed_ = failed_ || runner_.next().refused;
-        runner_.next().refused = 0;
-        return &runner_.next();
+        if (!runner_.has_room())
+            wait();
+        if (runner_.unseen() == Mailbox::room)
+            see();
+        return runner_.has_room() ? &runner_.next() : nullptr;
     }
-    void post() { runner_.post(); }
-    const Errand &last() const { return runner_.last(); }
+    // `result`, unless it is null, gets what comes of it, by settle().
+    void post(void *result, std::size_t size)
+    {
+        Errand &errand = runner_.next();
+        errand.refused = 0;
+        results_[static_cast<std::size_t>(&errand - runner_.first())] = {result, size};
+        runner_.post();
+    }
 
     // Until all is done: 1, or -1 when the target is gone or would not do something.
     int settle();
 
   private:
+    void see()
+    {
+        const Errand &errand = runner_.see();
+        auto [place, size] = results_[static_cast<std::size_t>(&errand - runner_.first())];
+        failed_ = failed_ || errand.refused != 0;
+        if (place != nullptr)
+            std::memcpy(place, errand.data.data(), size);
+    }
+    void wait();
+    void pass_some()
+    {
+        passes_ = passes_next_ = std::min<std::uint32_t>(2 * passes_next_ + PM_ERRAND_PASSES_FIRST, PM_ERRAND_PASSES);
+    }
+
     pm_peer *peer_;
     ErrandRunner runner_;
-    std::uint32_t passes_ = 0, passes_next_ = 0;
+    std::array<std::pair<void *, std::size_t>, Mailbox::room> results_{};  // where they go
     bool failed_ = false;
+    bool was_rung_ = false;  // and has not answered since
+    std::uint32_t passes_ = 0, passes_next_ = 0;
 };
 
 namespace {
@@ -121,32 +155,31 @@ bool perform_in(pm_window *window, int rank, const Errand::Head &errand, Piece &
 }
 
 // Another's, in our memory. What it says is copied before it is looked at: the other may still write there.
-bool perform_here(Errand &theirs)
+void perform_here(Errand &theirs)
 {
     const Errand::Head errand = theirs.head;
     pm_window *window = find_window(errand.window);
     theirs.refused = 1;
     if (window == nullptr || window->direct_parts.empty() || !makes_sense(errand, window->setup.bytes))
-        return true;
+        return;
     std::byte *memory = static_cast<std::byte *>(window->setup.base) + errand.offset;
     // Elements are where they can be changed as a whole: otherwise we are not asked.
     if (changes_elements(errand) && reinterpret_cast<std::uintptr_t>(memory) % pm_element_size(static_cast<pm_element>(errand.element)) != 0)
-        return true;
+        return;
     theirs.refused = !perform_in(window, window->setup.rank, errand, [&](std::size_t at, std::size_t size) {
         perform_on(errand, theirs.data.data() + at, size, memory + at);
         return true;
     });
-    return true;
 }
 
 // Our own, which the target did not do.
-bool perform_there(Errand &ours_there)
+void perform_there(Errand &ours_there)
 {
     const Errand::Head errand = ours_there.head;
     pm_window *window = find_window(errand.window);
     ours_there.refused = 1;
     if (window == nullptr || errand.rank >= window->targets.size() || !makes_sense(errand, window->targets[errand.rank].bytes))
-        return true;
+        return;
     int rank = static_cast<int>(errand.rank);
     ours_there.refused = !perform_in(window, rank, errand, [&](std::size_t at, std::size_t size) {
         alignas(16) std::byte copy[Errand::data_max];
@@ -156,12 +189,11 @@ bool perform_there(Errand &ours_there)
         perform_on(errand, ours_there.data.data() + at, size, copy);
         return !writes || pm_direct_write(window, rank, errand.offset + at, copy, size) != 0;
     });
-    return true;
 }
 
 // Posts one, if that is promising.
 template <class Fill>
-bool ask(pm_window *window, int rank, Errand::Kind kind, std::uint64_t offset, std::size_t size, Fill &&fill)
+bool ask(pm_window *window, int rank, Errand::Kind kind, std::uint64_t offset, std::size_t size, void *result, Fill &&fill)
 {
     pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
     if (target.errands == nullptr || size > Errand::data_max || !target.errands->is_promising())
@@ -171,7 +203,7 @@ bool ask(pm_window *window, int rank, Errand::Kind kind, std::uint64_t offset, s
         return false;
     errand->head = {window->setup.id, offset, static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size), kind, 0, 0};
     fill(*errand);
-    target.errands->post();
+    target.errands->post(result, size);
     window->direct.unsettled += !target.unsettled;
     target.unsettled = true;
     return true;
@@ -188,15 +220,6 @@ int settle(pm_window *window, int rank)
     return target.errands->settle();
 }
 
-// The errand that was just posted has a result.
-int await_result(pm_window *window, int rank, void *result, std::size_t size)
-{
-    if (settle(window, rank) != 1)
-        return -1;
-    std::memcpy(result, window->targets[static_cast<std::size_t>(rank)].errands->last().data.data(), size);
-    return 1;
-}
-
 // It could not be asked: what was asked before has happened when somebody else does it.
 int not_asked(pm_window *window, int rank)
 {
@@ -205,23 +228,34 @@ int not_asked(pm_window *window, int rank)
 
 }  // namespace
 
-int Errands::settle()
+// Until all is done, by whoever does it, or the target is gone.
+void Errands::wait()
 {
     unsigned looks = 0;
     while (!runner_.is_settled() && ++looks < PM_ERRAND_PATIENCE)
         if (looks % PM_LOOKS_BETWEEN_PROGRESS == 0)
             serve_errands();  // it may wait for us as well
-    passes_next_ = runner_.is_settled() ? 0 : std::min<std::uint32_t>(2 * passes_next_ + 16, PM_ERRAND_PASSES);
-    passes_ = passes_next_;
+    was_rung_ = false;
+    if (runner_.is_settled())
+        passes_next_ = 0;
+    else
+        pass_some();
     while (!runner_.is_settled() && !runner_.take_back(perform_there)) {
-        if (pm_has_ended(peer_))
-            return -1;
+        if (pm_has_ended(peer_)) {
+            failed_ = true;
+            return;
+        }
         sched_yield();
         serve_errands();
     }
-    bool failed = runner_.take_refusals() || failed_;
-    failed_ = false;
-    return failed ? -1 : 1;
+}
+
+int Errands::settle()
+{
+    wait();
+    while (runner_.is_settled() && runner_.unseen() != 0)
+        see();
+    return std::exchange(failed_, false) ? -1 : 1;
 }
 
 std::uint64_t open_mailboxes(pm_core *core)
@@ -249,10 +283,9 @@ void close_mailboxes()
     by_peer.clear();
 }
 
-void serve_errands()
+bool serve_errands()
 {
-    if (ours != nullptr)
-        ours->serve(perform_here);
+    return ours != nullptr && ours->serve(perform_here);
 }
 
 void meet_errands(pm_window *window)
@@ -283,15 +316,16 @@ extern "C" {
 
 int pm_errand_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size)
 {
-    return ask(window, target, Errand::Kind::put, offset, size, [&](Errand &errand) { std::memcpy(errand.data.data(), data, size); })
-               ? 1
-               : not_asked(window, target);
+    // What is longer the kernel copies as quickly; but of many the next can be filled while one is done.
+    bool few = size <= PM_ERRAND_MOVE || window->targets[static_cast<std::size_t>(target)].unsettled;
+    auto fill = [&](Errand &errand) { std::memcpy(errand.data.data(), data, size); };
+    return few && ask(window, target, Errand::Kind::put, offset, size, nullptr, fill) ? 1 : not_asked(window, target);
 }
 
 int pm_errand_get(pm_window *window, int target, uint64_t offset, void *data, size_t size)
 {
-    return ask(window, target, Errand::Kind::get, offset, size, [](Errand &) {}) ? await_result(window, target, data, size)
-                                                                               : not_asked(window, target);
+    bool few = size <= PM_ERRAND_MOVE || window->targets[static_cast<std::size_t>(target)].unsettled;
+    return few && ask(window, target, Errand::Kind::get, offset, size, data, [](Errand &) {}) ? 1 : not_asked(window, target);
 }
 
 int pm_errand_apply(pm_window *window, int target, uint64_t offset, pm_element element, pm_operation operation, const void *origin,
@@ -303,9 +337,7 @@ int pm_errand_apply(pm_window *window, int target, uint64_t offset, pm_element e
         if (operation != PM_NO_OPERATION)
             std::memcpy(errand.data.data(), origin, size);
     };
-    if (!ask(window, target, Errand::Kind::apply, offset, size, fill))
-        return not_asked(window, target);
-    return result != nullptr ? await_result(window, target, result, size) : 1;
+    return ask(window, target, Errand::Kind::apply, offset, size, result, fill) ? 1 : not_asked(window, target);
 }
 
 int pm_errand_swap(pm_window *window, int target, uint64_t offset, pm_element element, const void *origin, const void *compare, void *result)
@@ -317,9 +349,7 @@ int pm_errand_swap(pm_window *window, int target, uint64_t offset, pm_element el
         std::memcpy(errand.data.data(), origin, size);
         std::memcpy(errand.data.data() + size, compare, size);
     };
-    if (!ask(window, target, Errand::Kind::swap, offset, size, fill))
-        return not_asked(window, target);
-    return await_result(window, target, result, size);
+    return ask(window, target, Errand::Kind::swap, offset, size, result, fill) ? 1 : not_asked(window, target);
 }
 
 int pm_errands_settle(pm_window *window)

@@ -2,7 +2,7 @@
 // than the time of two system calls. If it does not look soon, whoever asked takes the errand back and goes the slow way.
 //
 // Each process has one page of mailboxes in shared memory; an origin claims one and is its only writer. Errands of a mailbox are done in the
-// order they were posted: by the target or by the origin, whoever holds the mailbox, never by both. `posted` and `done` only count up.
+// order they were posted: by the target or by the origin, whoever holds the mailbox, never by both. Numbers only count up.
 // What stands in a mailbox is checked before it is followed: it is another process that writes it.
 #pragma once
 
@@ -16,10 +16,10 @@
 
 namespace pm::coll {
 
-struct Errand {
+// The first line has all of a short one: one transfer from the origin's cache to the target's, and one back.
+struct alignas(128) Errand {
     enum class Kind : std::uint8_t { put, get, apply, swap };
     static constexpr std::size_t data_max = 1024;
-
     struct Head {
         std::uint64_t window;
         std::uint64_t offset;
@@ -29,20 +29,22 @@ struct Errand {
         std::uint8_t element, operation;  // of apply and swap
     };
 
+    std::atomic<std::uint32_t> posted;  // its number, by the origin
+    std::atomic<std::uint32_t> done;    // the same, by whoever did it
     Head head;
-    std::uint8_t refused;                  // by who did it: it makes no sense there
+    std::uint8_t refused;                              // by who did it: it makes no sense there
     alignas(16) std::array<std::byte, data_max> data;  // what is put or applied; of swap, followed by what is compared. Then the result
 };
+static_assert(offsetof(Errand, data) <= 48);
 
 struct alignas(128) Mailbox {
-    static constexpr std::uint32_t room = 3;
+    static constexpr std::uint32_t room = 4;  // a power of two: numbers begin again
     enum Holder : std::uint32_t { nobody, target, origin };
 
     std::atomic<std::uint32_t> claimed;
     std::atomic<std::uint32_t> holder;
-    alignas(64) std::atomic<std::uint32_t> posted;  // by the origin
-    alignas(64) std::atomic<std::uint32_t> done;    // by whoever holds it
-    alignas(64) std::array<Errand, room> errands;
+    std::atomic<std::uint32_t> last;  // that was done, by who holds it
+    std::array<Errand, room> errands;
 
     // [Q1] who holds it sees what the last holder did; pairs with [Q2].
     bool hold(Holder who)
@@ -52,101 +54,123 @@ struct alignas(128) Mailbox {
     }
     void let_go() { holder.store(nobody, std::memory_order_release); }  // [Q2]
 
-    // Does what is posted, in order. `perform(errand)` may change the errand; false: stop before it. The caller holds it.
-    template <class Perform>
-    bool work(Perform &&perform)
+    // Something is to be done. Without holding it: a hint.
+    bool has_news() const
     {
-        std::uint32_t next = done.load(std::memory_order_relaxed);
-        // [Q4] sees the errand; pairs with [Q3].
-        std::uint32_t end = posted.load(std::memory_order_acquire);
-        // More than there is room for was not posted by us.
-        for (; next != end && end - next <= room; ++next) {
-            if (!perform(errands[next % room]))
-                return false;
-            done.store(next + 1, std::memory_order_release);  // [Q5] the result is visible to who sees the count; pairs with [Q6].
+        std::uint32_t number = last.load(std::memory_order_relaxed) + 1;
+        return errands[number % room].posted.load(std::memory_order_relaxed) == number;
+    }
+    // Does what is posted, in order. `perform(errand)` may change the errand. The caller holds it.
+    template <class Perform>
+    void work(Perform &&perform)
+    {
+        for (;;) {
+            std::uint32_t number = last.load(std::memory_order_relaxed) + 1;
+            Errand &errand = errands[number % room];
+            // [Q4] sees the errand; pairs with [Q3].
+            if (errand.posted.load(std::memory_order_acquire) != number)
+                return;
+            perform(errand);
+            last.store(number, std::memory_order_relaxed);
+            errand.done.store(number, std::memory_order_release);  // [Q5] the result is visible to who sees the number; pairs with [Q6].
         }
-        return true;
     }
 };
 
 // In shared memory, zeroed.
 struct Mailboxes {
-    static constexpr std::size_t count = 64;  // bits of a word
-    std::atomic<std::uint64_t> waiting;       // mailboxes with something new
+    static constexpr std::size_t count = 48;  // bits of a word
+    static constexpr std::size_t few = 8;     // of which each is looked at by itself
+    std::atomic<std::uint32_t> used;          // those behind were never claimed
+    alignas(128) std::atomic<std::uint64_t> waiting;  // mailboxes with something new, where there are more than a few
     std::array<Mailbox, count> boxes;
 
     // nullptr: all are taken.
     Mailbox *claim()
     {
-        for (Mailbox &box : boxes) {
+        for (std::size_t i = 0; i < count; ++i) {
             std::uint32_t free = 0;
-            if (box.claimed.load(std::memory_order_relaxed) == 0 && box.claimed.compare_exchange_strong(free, 1, std::memory_order_acquire))
-                return &box;
+            if (boxes[i].claimed.load(std::memory_order_relaxed) != 0 ||
+                !boxes[i].claimed.compare_exchange_strong(free, 1, std::memory_order_acquire))
+                continue;
+            auto now = static_cast<std::uint32_t>(i + 1);
+            for (std::uint32_t before = used.load(std::memory_order_relaxed);
+                 before < now && !used.compare_exchange_weak(before, now, std::memory_order_relaxed);) {
+            }
+            return &boxes[i];
         }
         return nullptr;
     }
+    // A box that was filled when there were only a few is not looked at once there are more: its owner takes back what is in it.
+    bool has_few() const { return used.load(std::memory_order_relaxed) <= few; }
 
-    // What is new, at the target. `perform(errand)` as above.
+    // What is new, at the target; false: nothing. `perform(errand)` as above.
     template <class Perform>
-    void serve(Perform &&perform)
+    bool serve(Perform &&perform)
     {
-        if (waiting.load(std::memory_order_relaxed) == 0) [[likely]]
-            return;
-        for (std::uint64_t each = waiting.exchange(0, std::memory_order_acquire); each != 0; each &= each - 1) {
+        std::uint64_t news = 0;
+        if (has_few()) {
+            for (std::uint32_t i = 0, end = used.load(std::memory_order_relaxed); i < end; ++i)
+                news |= static_cast<std::uint64_t>(boxes[i].has_news()) << i;
+        } else if (waiting.load(std::memory_order_relaxed) != 0) {
+            news = waiting.exchange(0, std::memory_order_relaxed);
+        }
+        for (std::uint64_t each = news; each != 0; each &= each - 1) {
             Mailbox &box = boxes[static_cast<std::size_t>(__builtin_ctzll(each))];
             if (box.hold(Mailbox::target)) {
                 box.work(perform);
                 box.let_go();
             }
         }
+        return news != 0;
     }
 };
 
 // An origin's side of a mailbox.
 class ErrandRunner {
   public:
-    ErrandRunner(Mailboxes *all, Mailbox *box) : all_(all), box_(box), bit_(std::uint64_t{1} << (box - all->boxes.data())),
-                                                 next_(box->posted.load(std::memory_order_relaxed)) {}
+    ErrandRunner(Mailboxes *all, Mailbox *box) : all_(all), box_(box), posted_(box->last.load(std::memory_order_relaxed)), seen_(posted_) {}
 
-    // All that was posted is done. [Q6] what was done is visible; pairs with [Q5].
-    bool is_settled() const { return box_->done.load(std::memory_order_acquire) == next_; }
-    bool has_room() const { return next_ - box_->done.load(std::memory_order_acquire) < Mailbox::room; }
-    // Where there is room: to be filled, then posted.
-    Errand &next() { return box_->errands[next_ % Mailbox::room]; }
+    // All that was posted is done, as it is done in order. [Q6] what was done is visible; pairs with [Q5].
+    bool is_settled() const { return is_done(at(posted_)); }
+    bool has_room() const { return is_done(at(posted_ + 1)); }
+    // Where there is room, and the one that was there before has been seen: to be filled, then posted.
+    Errand &next() { return at(posted_ + 1); }
     void post()
     {
-        box_->posted.store(++next_, std::memory_order_release);            // [Q3]
-        all_->waiting.fetch_or(bit_, std::memory_order_release);
+        at(posted_ + 1).posted.store(posted_ + 1, std::memory_order_release);  // [Q3]
+        ++posted_;
+        if (!all_->has_few())
+            all_->waiting.fetch_or(std::uint64_t{1} << (box_ - all_->boxes.data()), std::memory_order_release);
     }
-    const Errand &last() const { return box_->errands[(next_ - 1) % Mailbox::room]; }
-
-    // Whether some errand that is still to be seen was refused. Only when all are done.
-    bool take_refusals()
-    {
-        bool some = false;
-        for (Errand &each : box_->errands) {
-            some = some || each.refused != 0;
-            each.refused = 0;
-        }
-        return some;
-    }
-    // Does by `perform` what the target has not. False: the target is at it, or `perform` would not.
+    // What came of the oldest that was posted, if it is done.
+    const Errand *first() const { return box_->errands.data(); }
+    std::uint32_t unseen() const { return posted_ - seen_; }
+    const Errand &see() { return at(++seen_); }
+    // Does by `perform` what the target has not. False: the target is at it.
     template <class Perform>
     bool take_back(Perform &&perform)
     {
         if (!box_->hold(Mailbox::origin))
             return false;
-        bool all = box_->work(perform);
+        box_->work(perform);
         box_->let_go();
-        return all;
+        return true;
     }
     void release() { box_->claimed.store(0, std::memory_order_release); }
 
   private:
+    Errand &at(std::uint32_t number) const { return box_->errands[number % Mailbox::room]; }
+    // What was posted there last, by us, if anything was.
+    static bool is_done(const Errand &errand)
+    {
+        return errand.done.load(std::memory_order_acquire) == errand.posted.load(std::memory_order_relaxed);
+    }
+
     Mailboxes *all_;
     Mailbox *box_;
-    std::uint64_t bit_;
-    std::uint32_t next_;
+    std::uint32_t posted_;
+    std::uint32_t seen_;
 };
 
 // --- those of this process ---
@@ -155,8 +179,8 @@ class ErrandRunner {
 std::uint64_t open_mailboxes(pm_core *core);
 bool has_mailboxes();
 void close_mailboxes();
-// Does what others have asked of us.
-void serve_errands();
+// Does what others have asked of us. False: nothing.
+bool serve_errands();
 // After all ranks of a direct window were met: with whom we may leave errands.
 void meet_errands(pm_window *window);
 // Of this process, by its id; nullptr: there is none.

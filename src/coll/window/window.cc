@@ -235,7 +235,8 @@ int pm_window_is_armed(const pm_window *window, int counter)
 void pm_windows_poll(void)
 {
     engine->poll();
-    pm::coll::serve_errands();
+    if (pm::coll::serve_errands())
+        pm_wait_restart();  // there may be more
     update_armed();
 }
 
