@@ -5,6 +5,7 @@
 #include "expect.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 #define LARGEST (4 << 20)
 
@@ -370,6 +371,28 @@ static void freed(void)
     MPI_Barrier(comm);
 }
 
+/* Who sends more than others receive waits, and does not fill its memory. */
+static void flood(void)
+{
+    enum { count = 100000, size = 400, most_growth = 16 << 10 };
+    unsigned char data[size];
+    struct rusage before, after;
+    int handler = handler_called("count", counts, NULL, NULL);
+    fill(data, size, 5);
+    counted = 0;
+    MPI_Barrier(comm);
+    getrusage(RUSAGE_SELF, &before);
+    if (rank > 0) {
+        for (int i = 0; i < count; i++)
+            MPIX_Am_send(NULL, 0, data, size, 0, handler, comm);
+        getrusage(RUSAGE_SELF, &after);
+        EXPECT(after.ru_maxrss - before.ru_maxrss < most_growth, "this rank grew by %ld KiB", after.ru_maxrss - before.ru_maxrss);
+    } else {
+        await(&counted, (long) count * (ranks - 1));
+    }
+    MPI_Barrier(comm);
+}
+
 /* ---- what is wrong ---- */
 
 static int inside_errors[4];
@@ -528,14 +551,14 @@ static void computing(void)
 
 /* Every part has a communicator of its own. */
 #define PART(name) static void name##_apart(void) { MPI_Comm_dup(MPI_COMM_WORLD, &comm); name(); MPI_Comm_free(&comm); }
-PART(sizes) PART(order) PART(replies) PART(completion) PART(multicast) PART(late) PART(freed) PART(mistakes) PART(threads) PART(computing)
+PART(sizes) PART(order) PART(replies) PART(completion) PART(multicast) PART(late) PART(freed) PART(flood) PART(mistakes) PART(threads) PART(computing)
 
 int main(int argc, char **argv)
 {
     static const struct part parts[] = {
         { "sizes", sizes_apart, 1, 0 }, { "order", order_apart, 1, 0 }, { "replies", replies_apart, 1, 0 },
         { "completion", completion_apart, 1, 0 }, { "multicast", multicast_apart, 1, 0 }, { "late", late_apart, 2, 0 },
-        { "freed", freed_apart, 1, 0 }, { "mistakes", mistakes_apart, 1, 0 }, { "threads", threads_apart, 1, 1 },
+        { "freed", freed_apart, 1, 0 }, { "flood", flood_apart, 2, 0 }, { "mistakes", mistakes_apart, 1, 0 }, { "threads", threads_apart, 1, 1 },
         { "computing", computing_apart, 2, 1 },
     };
     int provided, result;
