@@ -151,6 +151,37 @@ TEST_F(Paths, ADeviceThatTheCoreDoesNotKnowIsSleptOnTogetherWithOthers)
     }
 }
 
+// It may cost a system call: only those whom shared memory leads to could be kept waiting by it.
+TEST_F(Paths, ANetworkIsPolledEachTimeUnlessOthersAreReachedBySharedMemory)
+{
+    open({{"wire"}});
+    pm_peer *peer = connect();
+    ASSERT_NE(peer, nullptr) << pm_error_text();
+    auto polls_after_a_message = [&](unsigned rounds) {
+        EXPECT_EQ(send(peer, "x"), PM_OK);
+        EXPECT_TRUE(progress(arrived_payloads.size() + 1));
+        const unsigned before = network(0).polled;
+        for (unsigned i = 0; i < rounds; ++i)
+            EXPECT_EQ(pm_progress(core), 0);
+        return network(0).polled - before;
+    };
+    EXPECT_EQ(polls_after_a_message(10), 10u);
+    std::vector<std::byte> bytes(PM_CARD_MAX);
+    ASSERT_NE(pm_connect(core, bytes.data(), pm_card(core, bytes.data())), nullptr) << pm_error_text();
+    EXPECT_EQ(polls_after_a_message(10), 10u) << "the process itself is nobody else";
+    pm_setup setup = pm::test::plain_setup();
+    setup.devices = "shmem";
+    setup.process = 1;
+    pm_core *other = pm_open(&setup);
+    ASSERT_NE(other, nullptr) << pm_error_text();
+    pm_peer *neighbour = pm_connect(core, bytes.data(), pm_card(other, bytes.data()));
+    ASSERT_NE(neighbour, nullptr) << pm_error_text();
+    EXPECT_EQ(paths_of(neighbour), "shmem proved*");
+    EXPECT_EQ(polls_after_a_message(10), 1u) << "one that has just spoken, once";
+    close();
+    pm_close(other);
+}
+
 TEST_F(Paths, AreInTheOrderOfTheRule)
 {
     open({{"low", 10}, {"high", 30}, {"middle", 20}});

@@ -123,6 +123,8 @@ Error connect(pm_peer *peer, Path *path)
             return error;
     peer->used = path;
     channel->has_peers = true;
+    if (channel->capabilities.quick_poll && !core->has_neighbours)
+        core->has_neighbours = peer->id != core->card.id();
     core->must_linger |= channel->keeps;
     if (channel->capabilities.proved_by_connect)
         settle(peer);

@@ -84,14 +84,15 @@ void sink_dropped(void *core)
 }
 
 // While SHMEM is speaking, a device that costs a system call waits for its turn; after some polls in which nobody spoke, each
-// has one every time. A device nobody here is reached by is only asked for those who come by themselves.
+// has one every time, and always when nobody else is reached over SHMEM: nobody is kept waiting by it then. A device nobody here is
+// reached by is only asked for those who come by themselves.
 constexpr std::uint32_t polls_between_idle = 1 << 16;  // of a rank that does not sleep
 
 bool has_turn(const pm_core *core, Channel *channel)
 {
-    std::uint32_t interval = !channel->has_peers                    ? PM_ALONE_INTERVAL
-                             : core->quiet_polls < PM_QUIET_BEFORE_ALL ? PM_BUSY_INTERVAL
-                                                                     : 1;
+    std::uint32_t interval = !channel->has_peers                                               ? PM_ALONE_INTERVAL
+                             : core->has_neighbours && core->quiet_polls < PM_QUIET_BEFORE_ALL ? PM_BUSY_INTERVAL
+                                                                                               : 1;
     if (++channel->skipped < interval) [[likely]]
         return false;
     channel->skipped = 0;

@@ -118,6 +118,7 @@ struct pm_core {
     std::atomic<std::uint32_t> polls_seen{0};        // of these, by the thread that is
     std::atomic<bool> look_everywhere{false};        // after a sleep
     std::uint32_t quiet_polls = 0;  // in a row that delivered nothing
+    bool has_neighbours = false;     // another process is reached over a channel that is polled each time
     bool sleeps_on_several = false;  // channels, so on their descriptors
     bool must_linger = false;        // there are peers whose devices need our answers
     bool watches = false;            // there are channels that do not find out that a host is gone
