@@ -152,9 +152,11 @@ bool Engine::read_posts(Watched *watched, Take take)
     // [M12] pairs with [M11].
     const std::uint64_t posts = outbox->posts.load(std::memory_order_acquire);
     bool something = false;
-    while (watched->seen < posts) {
+    // By differences: a count of which nothing is true must end this as well.
+    while (static_cast<std::int64_t>(posts - watched->seen) > 0) {
         // Of those further back none was for us: its slot would not have been used again. They need no look.
-        watched->seen = std::max(watched->seen + Outbox::slots, posts) - Outbox::slots;
+        if (posts - watched->seen > Outbox::slots)
+            watched->seen = posts - Outbox::slots;
         const std::uint64_t number = ++watched->seen;
         Outbox::Slot &slot = outbox->of(number);
         // [M4] pairs with [M3].
