@@ -140,9 +140,11 @@ class Target : public AmTransport {
         // As long as the device says, and not a byte longer.
         std::vector<std::byte> bytes(length);
         std::memcpy(bytes.data(), &header, sizeof header);
-        const std::size_t total = choices_.one_in(4) ? 0 : choices_.word() % 5000, first = choices_.one_in(2) ? total : choices_.word() % (total + 1);
+        const std::size_t total = choices_.one_in(4) ? 0 : choices_.word() % 5000;
+        const std::size_t first = choices_.one_in(2) ? total : choices_.word() % (total + 1);
         std::vector<std::byte> piece(first, std::byte{0x5a});
-        void *cookie = engine_->arrived({wrong & 32 ? nullptr : peer_of(this, source), bytes.data(), bytes.size(), 0}, piece.data(), first, total);
+        const Envelope envelope{wrong & 32 ? nullptr : peer_of(this, source), bytes.data(), bytes.size(), 0};
+        void *cookie = engine_->arrived(envelope, piece.data(), first, total);
         require(cookie == nullptr || first < total, "a cookie for a message that is all here");
         if (cookie != nullptr)
             coming_.push_back({cookie, total - first});
@@ -188,7 +190,8 @@ class Target : public AmTransport {
         const std::size_t size = choices_.one_in(4) ? PM_SEND_NOW_LIMIT + 1 : choices_.byte();
         const std::vector<std::byte> data(size);
         const std::byte header[8] = {};
-        const pm_am_post post{group, rank_, AmEngine::number_of(name(choices_.byte() % 4)), header, choices_.byte() % 9u, data.data(), size};
+        const int number = AmEngine::number_of(name(choices_.byte() % 4));
+        const pm_am_post post{group, rank_, number, header, choices_.byte() % 9u, data.data(), size};
         const std::uint64_t members = choices_.byte() & ((1u << size_) - 1);
         require((choices_.byte() & 1 ? engine_->mcast(post, &members, {}) : engine_->send(post, to, {})) == PM_OK, "what is copied waits");
     }

@@ -347,7 +347,8 @@ TEST(AmEngine, WaitsForItsGroup)
             while (job.deliver_one(manner)) {
             }
             // Of a rank that there is not, and of one that is another.
-            const AmHeader strange{group, 7, static_cast<std::uint32_t>(number), 0}, false_one{group, 1, static_cast<std::uint32_t>(number), 0};
+            const AmHeader strange{group, 7, static_cast<std::uint32_t>(number), 0};
+            const AmHeader false_one{group, 1, static_cast<std::uint32_t>(number), 0};
             job.deliver(0, 1, {text(&strange, sizeof strange), "long enough for pieces"}, manner);
             job.deliver(0, 1, {text(&false_one, sizeof false_one), ""}, Job::Manner::whole);
             while (finished && job.finish_one()) {

@@ -54,8 +54,8 @@ void pm_am_group_close(uint32_t id);
 
 /* Messages that have waited for it are handled before this returns, when `*number` is set. PM_FAILED: the name cannot be registered. */
 int pm_am_register(uint32_t group, const char *name, const pm_am_user *user, int *number);
-/* PM_QUEUED: data is still arriving where its `place` said; until pm_am_is_placing() answers 0 the user's memory is needed. PM_FAILED: it is
- * not registered. */
+/* PM_QUEUED: data is still arriving where its `place` said; until pm_am_is_placing() answers 0 the user's memory is needed.
+ * PM_FAILED: it is not registered. */
 int pm_am_deregister(uint32_t group, int number);
 int pm_am_is_placing(uint32_t group, int number);
 

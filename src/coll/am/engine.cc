@@ -194,7 +194,8 @@ std::string AmEngine::add(std::uint32_t id, const std::string &name, const pm_am
     Handler &handler = group->handlers[static_cast<std::uint32_t>(*number)];
     if (handler.registered || handler.placing > 0) {
         if (handler.name != name)
-            return "\"" + name + "\" has the same number as \"" + handler.name + "\", which is registered on this communicator: choose another name";
+            return "\"" + name + "\" has the same number as \"" + handler.name +
+                   "\", which is registered on this communicator: choose another name";
         return "\"" + name + "\" is registered on this communicator already";
     }
     handler.name = name;

@@ -111,7 +111,8 @@ class AmEngine {
     using Queue = std::deque<std::unique_ptr<Kept>>;
 
     Group *find(std::uint32_t id);
-    void *keep(Group *group, const Envelope &envelope, const AmHeader &header, const void *piece, std::size_t piece_size, std::size_t total);
+    void *keep(Group *group, const Envelope &envelope, const AmHeader &header, const void *piece, std::size_t piece_size,
+               std::size_t total);
     std::unique_ptr<Kept> make_kept(const AmHeader &header, const void *user_header, std::size_t total);
     void handle(const Handler &handler, pm_am_arrival arrival, void *data);
     void hand_over(Group *group, std::unique_ptr<Kept> message);
