@@ -71,6 +71,7 @@
  * them ourselves, some microseconds; how many we do ourselves at first, and at most, before it is asked again. bench/run --only rma */
 #define PM_ERRAND_PATIENCE 8000
 #define PM_ERRAND_MOVE 256
+#define PM_ERRAND_LOOKS_AFTER_RING 256
 #define PM_ERRAND_PASSES_FIRST 16
 #define PM_ERRAND_PASSES 1024
 

@@ -1,7 +1,42 @@
 #include "shmmod/arena.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <utility>
+
 namespace pm::shmem {
 namespace {
+
+// A signal makes the kernel begin again with a whole one.
+constexpr std::size_t piece = std::size_t{2} << 20;
+
+std::size_t number_in(const char *file, std::string_view name)
+{
+    std::ifstream lines(file);
+    for (std::string line; std::getline(lines, line);)
+        if (line.starts_with(name))
+            return std::strtoull(line.c_str() + name.size(), nullptr, 10);
+    return SIZE_MAX;
+}
+
+// Of the machine, or of the group that this process is confined to.
+std::size_t memory_left()
+{
+    std::size_t kilobytes = number_in("/proc/meminfo", "MemAvailable:");
+    std::size_t left = kilobytes == SIZE_MAX ? kilobytes : kilobytes * 1024;
+    for (auto [most, used] : {std::pair{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+                              std::pair{"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"}}) {
+        std::size_t limit = number_in(most, ""), current = number_in(used, "");
+        if (limit != SIZE_MAX && limit != 0 && current != SIZE_MAX)  // "max" reads as 0
+            left = std::min(left, limit - std::min(limit, current));
+    }
+    return left;
+}
 
 // The lowest gap that is large enough, or arena_size.
 std::size_t find_gap(const std::map<std::size_t, std::size_t> &blocks, std::size_t size)
@@ -19,15 +54,32 @@ std::size_t find_gap(const std::map<std::size_t, std::size_t> &blocks, std::size
 
 void *Arena::allocate(std::size_t size)
 {
-    if (size == 0 || size > arena_size || !publish(published_, file_, offset_, arena_size, &mapping_))
+    if (size == 0 || size > arena_size)
         return nullptr;
+    bool is_new = mapping_.data() == nullptr;
+    if (!publish(published_, file_, offset_, arena_size, &mapping_))
+        return nullptr;
+    // Most of it is nothing, of which a dump would be made.
+    if (is_new)
+        (void)madvise(mapping_.data(), arena_size, MADV_DONTDUMP);
     size = detail::round_up(size, page_size());
     std::size_t begin = find_gap(blocks_, size);
-    // As much again stays for messages, where memory is counted.
-    if (begin == arena_size || check_space(file_, 2 * size, "windows") || reserve(file_, offset_ + begin, size))
+    // As much again stays for others, where memory is counted.
+    if (begin == arena_size || check_space(file_, 2 * size, "windows") || 2 * size > memory_left())
         return nullptr;
+    for (std::size_t done = 0; done < size; done += piece)
+        if (reserve(file_, offset_ + begin + done, std::min(piece, size - done))) {
+            give_up(file_, offset_ + begin, done);
+            return nullptr;
+        }
     blocks_.emplace(begin, size);
     return mapping_.data() + begin;
+}
+
+Arena::~Arena()
+{
+    if (!blocks_.empty())
+        mapping_.keep();
 }
 
 bool Arena::free(void *block)
@@ -38,7 +90,9 @@ bool Arena::free(void *block)
     auto found = blocks_.find(static_cast<std::size_t>(place - mapping_.data()));
     if (found == blocks_.end())
         return false;
-    give_up(file_, offset_ + found->first, found->second);
+    // As it is told to the address: libraries that have noted the pages behind it (registration caches) notice that.
+    if (madvise(place, found->second, MADV_REMOVE) != 0)
+        give_up(file_, offset_ + found->first, found->second);
     blocks_.erase(found);
     return true;
 }

@@ -20,6 +20,10 @@ class Arena {
     Arena() = default;
     Arena(int file, std::size_t offset, Published *published) : file_(file), offset_(offset), published_(published) {}
 
+    Arena(Arena &&) = default;
+    Arena &operator=(Arena &&) = default;
+    ~Arena();  // what was not freed stays mapped: the program may still look at it
+
     void *allocate(std::size_t size);
     bool free(void *block);  // false: it is not of here
 

@@ -1,5 +1,7 @@
 #include "shmmod/heap.h"
 
+#include <sys/mman.h>
+
 namespace pm::shmem {
 
 bool publish(Published *published, int file, std::size_t offset, std::size_t room, Mapping *mapping)
@@ -49,8 +51,10 @@ std::byte *PublishedView::find(const Published &published, int file, std::size_t
     if (!tried_) {
         tried_ = true;
         Result<Mapping> mapping = Mapping::create(file, offset, room);
-        if (mapping.ok())
+        if (mapping.ok()) {
             mapping_ = std::move(mapping.value());
+            (void)madvise(mapping_.data(), room, MADV_DONTDUMP);  // its owner's to dump
+        }
     }
     return mapping_.data() == nullptr ? nullptr : mapping_.data() + start;
 }

@@ -62,6 +62,7 @@ class Mapping {
     // Of bytes that the file has: whoever made it may be another.
     static Result<Mapping> create(int file, std::size_t offset, std::size_t size);
     std::byte *data() const { return data_; }
+    void keep() { data_ = nullptr; }  // for ever
 
   private:
     std::byte *data_ = nullptr;

@@ -109,6 +109,25 @@ TEST(Errands, ManyOriginsAreServedByAWordThatSaysWhoHasSomething)
         EXPECT_TRUE(each.is_settled());
 }
 
+TEST(Errands, BitsOfMailboxesThatThereAreNotAreNotBelieved)
+{
+    auto all = make();
+    all->used.store(~0u);
+    all->waiting.store(~std::uint64_t{0});
+    EXPECT_FALSE(all->serve([](Errand &) { ADD_FAILURE() << "there is nothing"; }));
+}
+
+// A mailbox whose origin has died inside keeps nobody awake.
+TEST(Errands, WhatCannotBeHeldIsNoNews)
+{
+    auto all = make();
+    Mailbox *box = all->claim();
+    ErrandRunner runner(all.get(), box);
+    runner.post();
+    ASSERT_TRUE(box->hold(Mailbox::origin));
+    EXPECT_FALSE(all->serve([](Errand &) { ADD_FAILURE() << "it is held by another"; }));
+}
+
 TEST(Errands, WhatCameOfEachIsSeenOnce)
 {
     auto all = make();

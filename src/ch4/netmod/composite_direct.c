@@ -313,13 +313,17 @@ static int accumulate_run(MPIR_Win * win, int rank, uint64_t offset, const char 
 
     if (direct->by_instructions && pm_is_atomic(element, operation, direct->parts[rank].memory + offset)) {
         /* Many are quicker without an instruction for each. */
-        if ((direct->parts[rank].mode == NULL || count < PM_FEW_ELEMENTS) && pm_direct_begin(direct, rank)) {
-            pm_atomic_apply(element, operation, direct->parts[rank].memory + offset, origin, result, (size_t) count);
-            pm_direct_end(direct);
-            return MPI_SUCCESS;
+        int stripes = 0;
+        while (stripes != 1) {
+            if ((direct->parts[rank].mode == NULL || count < PM_FEW_ELEMENTS || stripes < 0) && pm_direct_begin(direct, rank)) {
+                pm_atomic_apply(element, operation, direct->parts[rank].memory + offset, origin, result, (size_t) count);
+                pm_direct_end(direct);
+                return MPI_SUCCESS;
+            }
+            stripes = pm_direct_use_stripes(window, rank);
+            if (stripes == 0)
+                return died_there();
         }
-        if (!pm_direct_use_stripes(window, rank))
-            return died_there();
     }
     if (may_ask(win, rank) && pm_is_atomic(element, operation, (const void *) (direct->parts[rank].base + offset))) {
         int done = pm_errand_apply(window, rank, offset, element, operation, origin, result, (size_t) count * size);
@@ -516,13 +520,17 @@ int MPIDI_COMPOSITE_direct_swap(const void *origin_addr, const void *compare_add
     if (unlikely(!MPIDI_COMPOSITE_direct_holds(win, target_rank, target_disp, size, &offset)))
         return MPIDI_COMPOSITE_direct_outside(win, target_disp, target_rank);
     if (likely(direct->by_instructions && pm_is_atomic(element, PM_REPLACE, direct->parts[target_rank].memory + offset))) {
-        if (likely(pm_direct_begin(direct, target_rank))) {
-            pm_atomic_swap(element, direct->parts[target_rank].memory + offset, origin_addr, compare_addr, result_addr);
-            pm_direct_end(direct);
-            return MPI_SUCCESS;
+        int stripes = 0;
+        while (stripes != 1) {
+            if (likely(pm_direct_begin(direct, target_rank))) {
+                pm_atomic_swap(element, direct->parts[target_rank].memory + offset, origin_addr, compare_addr, result_addr);
+                pm_direct_end(direct);
+                return MPI_SUCCESS;
+            }
+            stripes = pm_direct_use_stripes(window, target_rank);
+            if (stripes == 0)
+                return died_there();
         }
-        if (!pm_direct_use_stripes(window, target_rank))
-            return died_there();
     }
     if (may_ask(win, target_rank) && pm_is_atomic(element, PM_REPLACE, (const void *) (direct->parts[target_rank].base + offset))) {
         int done = pm_errand_swap(window, target_rank, offset, element, origin_addr, compare_addr, result_addr);

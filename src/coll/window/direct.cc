@@ -101,6 +101,7 @@ int pm_window_say(pm_window *window, int threaded)
         verdict |= can_be_direct;
     if (sees_all(window))
         verdict |= can_use_instructions;
+    window->one_thread = !threaded;
     if (!threaded && can_pass_barriers())
         verdict |= can_change_mode;
     // [R10] pairs with [R11]. Nobody looks who has not had our card.
@@ -135,7 +136,8 @@ pm_direct *pm_window_make_direct(pm_window *window)
     }
     window->direct = {window->direct_parts.data(), window->direct_bytes.data(), window->direct_bytes.data() + size, by_instructions,
                       window->direct_counts.data(), window->direct_counts.data() + size, 0, word_of(window->board->epochs.inside)};
-    pm::coll::meet_errands(window);
+    if (window->one_thread)
+        pm::coll::meet_errands(window);
     return &window->direct;
 }
 
@@ -230,7 +232,11 @@ int pm_direct_use_stripes(pm_window *window, int target)
     if (now == EpochBoard::by_stripes) [[likely]]
         return 1;
     if (now == EpochBoard::by_instructions && mode.compare_exchange_strong(now, EpochBoard::changing, std::memory_order_relaxed)) {
-        membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);  // [X1]
+        // [X1] Where it is not allowed any more, all stays as it is.
+        if (membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0) {
+            mode.store(EpochBoard::by_instructions, std::memory_order_relaxed);
+            return -1;
+        }
         for (const pm_window::Target &each : window->targets)
             while (each.board->epochs.inside.load(std::memory_order_acquire) == static_cast<std::uint32_t>(target) + 1) {  // [X3]
                 if (each.peer != nullptr && pm_has_ended(each.peer))
@@ -240,12 +246,16 @@ int pm_direct_use_stripes(pm_window *window, int target)
         mode.store(EpochBoard::by_stripes, std::memory_order_release);
         return 1;
     }
-    while (mode.load(std::memory_order_acquire) != EpochBoard::by_stripes) {
+    for (;;) {
+        now = mode.load(std::memory_order_acquire);
+        if (now == EpochBoard::by_stripes)
+            return 1;
+        if (now == EpochBoard::by_instructions)
+            return -1;
         if (pm_direct_has_lost_one(window))
             return 0;
         sched_yield();
     }
-    return 1;
 }
 
 uint64_t pm_direct_enter(pm_window *window, int target, uint64_t offset)

@@ -79,7 +79,7 @@ int pm_direct_has_lost_one(const pm_window *window);
  * are those up to the answer. 0: who was at it has died there. */
 #define PM_DIRECT_STRIPES 32    /* of so many bytes each; then they begin again */
 #define PM_DIRECT_STRIPE_BYTES 256
-/* Before elements that instructions could change are changed by stripes. 0 as below. */
+/* Before elements that instructions could change are changed by stripes. 0 as below; -1: it must be by instructions after all. */
 int pm_direct_use_stripes(pm_window *window, int target);
 uint64_t pm_direct_enter(pm_window *window, int target, uint64_t offset);
 void pm_direct_leave(pm_window *window, int target, uint64_t offset);

@@ -180,7 +180,7 @@ struct pm_window {
         // Who may do what we ask of it (errands.h).
         std::uint64_t mailboxes = 0;
         std::shared_ptr<pm::coll::Errands> errands;
-        bool unsettled = false;
+        bool unsettled = false, has_moved = false;
     };
     struct Offer {
         const void *data;
@@ -214,7 +214,7 @@ struct pm_window {
     std::vector<pm_direct_part> direct_parts;
     std::vector<unsigned char> direct_bytes;
     std::vector<std::uint32_t> direct_counts;
-    bool runs_errands = false;  // our part is memory that others reach by the kernel
+    bool one_thread = false;   // calls us, as its rank has said
     std::uint32_t fences = 0;  // that we have come to
     std::vector<int> unknown;  // those with known < issued
     std::vector<pm::coll::WindowEngine::Sync> syncs;

@@ -33,16 +33,17 @@ class Errands {
             --passes_;
             return false;
         }
-        if (!pm_may_sleep(peer_))
+        if (!pm_may_sleep(peer_)) {
+            looks_after_ring_ = 0;
             return true;
-        // It takes some time to wake up; if it sleeps again by then, it is not worth it for now.
-        if (was_rung_) {
-            pass_some();
-        } else {
-            pm_ring(peer_);
-            passes_ = PM_ERRAND_PASSES_FIRST;
         }
-        was_rung_ = !was_rung_;
+        // It takes some time to wake up, and falls asleep soon: we look each time, until it is not worth it for now.
+        if (looks_after_ring_ == 0) {
+            pm_ring(peer_);
+            looks_after_ring_ = PM_ERRAND_LOOKS_AFTER_RING;
+        } else if (--looks_after_ring_ == 0) {
+            pass_some();
+        }
         return false;
     }
     // nullptr: there is no room, even after waiting, or it is gone.
@@ -50,9 +51,11 @@ class Errands {
     {
         if (!runner_.has_room())
             wait();
+        if (!runner_.has_room())
+            return nullptr;
         if (runner_.unseen() == Mailbox::room)
             see();
-        return runner_.has_room() ? &runner_.next() : nullptr;
+        return &runner_.next();
     }
     // `result`, unless it is null, gets what comes of it, by settle().
     void post(void *result, std::size_t size)
@@ -85,7 +88,7 @@ class Errands {
     ErrandRunner runner_;
     std::array<std::pair<void *, std::size_t>, Mailbox::room> results_{};  // where they go
     bool failed_ = false;
-    bool was_rung_ = false;  // and has not answered since
+    std::uint32_t looks_after_ring_ = 0;
     std::uint32_t passes_ = 0, passes_next_ = 0;
 };
 
@@ -183,11 +186,14 @@ void perform_there(Errand &ours_there)
     int rank = static_cast<int>(errand.rank);
     ours_there.refused = !perform_in(window, rank, errand, [&](std::size_t at, std::size_t size) {
         alignas(16) std::byte copy[Errand::data_max];
-        bool reads = errand.kind != Errand::Kind::put, writes = errand.kind != Errand::Kind::get;
+        std::byte before[Errand::data_max];
+        bool reads = errand.kind != Errand::Kind::put;
         if (reads && !pm_direct_read(window, rank, errand.offset + at, copy, size))
             return false;
+        std::memcpy(before, copy, reads ? size : 0);
         perform_on(errand, ours_there.data.data() + at, size, copy);
-        return !writes || pm_direct_write(window, rank, errand.offset + at, copy, size) != 0;
+        // What has not changed is not written: somebody else may have changed it by a put.
+        return (reads && std::memcmp(before, copy, size) == 0) || pm_direct_write(window, rank, errand.offset + at, copy, size) != 0;
     });
 }
 
@@ -204,7 +210,7 @@ bool ask(pm_window *window, int rank, Errand::Kind kind, std::uint64_t offset, s
     errand->head = {window->setup.id, offset, static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size), kind, 0, 0};
     fill(*errand);
     target.errands->post(result, size);
-    window->direct.unsettled += !target.unsettled;
+    window->direct.unsettled += !target.unsettled && !target.has_moved;
     target.unsettled = true;
     return true;
 }
@@ -213,17 +219,32 @@ bool ask(pm_window *window, int rank, Errand::Kind kind, std::uint64_t offset, s
 int settle(pm_window *window, int rank)
 {
     pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
-    if (!target.unsettled)
-        return 1;
-    window->direct.unsettled--;
-    target.unsettled = false;
-    return target.errands->settle();
+    window->direct.unsettled -= target.unsettled || target.has_moved;
+    target.has_moved = false;
+    return std::exchange(target.unsettled, false) ? target.errands->settle() : 1;
+}
+
+// There was another one since everything had happened the last time.
+bool is_stream(pm_window *window, int rank)
+{
+    pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
+    if (target.unsettled)
+        return true;
+    window->direct.unsettled += !target.has_moved;
+    return std::exchange(target.has_moved, true);
 }
 
 // It could not be asked: what was asked before has happened when somebody else does it.
 int not_asked(pm_window *window, int rank)
 {
-    return settle(window, rank) == 1 ? 0 : -1;
+    pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
+    if (!target.unsettled)
+        return 0;
+    bool moved = target.has_moved;
+    int settled = settle(window, rank);
+    window->direct.unsettled += moved;
+    target.has_moved = moved;
+    return settled == 1 ? 0 : -1;
 }
 
 }  // namespace
@@ -235,7 +256,6 @@ void Errands::wait()
     while (!runner_.is_settled() && ++looks < PM_ERRAND_PATIENCE)
         if (looks % PM_LOOKS_BETWEEN_PROGRESS == 0)
             serve_errands();  // it may wait for us as well
-    was_rung_ = false;
     if (runner_.is_settled())
         passes_next_ = 0;
     else
@@ -243,6 +263,7 @@ void Errands::wait()
     while (!runner_.is_settled() && !runner_.take_back(perform_there)) {
         if (pm_has_ended(peer_)) {
             failed_ = true;
+            results_ = {};  // the program may free what they were for
             return;
         }
         sched_yield();
@@ -317,14 +338,14 @@ extern "C" {
 int pm_errand_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size)
 {
     // What is longer the kernel copies as quickly; but of many the next can be filled while one is done.
-    bool few = size <= PM_ERRAND_MOVE || window->targets[static_cast<std::size_t>(target)].unsettled;
+    bool few = size <= PM_ERRAND_MOVE || is_stream(window, target);
     auto fill = [&](Errand &errand) { std::memcpy(errand.data.data(), data, size); };
     return few && ask(window, target, Errand::Kind::put, offset, size, nullptr, fill) ? 1 : not_asked(window, target);
 }
 
 int pm_errand_get(pm_window *window, int target, uint64_t offset, void *data, size_t size)
 {
-    bool few = size <= PM_ERRAND_MOVE || window->targets[static_cast<std::size_t>(target)].unsettled;
+    bool few = size <= PM_ERRAND_MOVE || is_stream(window, target);
     return few && ask(window, target, Errand::Kind::get, offset, size, data, [](Errand &) {}) ? 1 : not_asked(window, target);
 }
 

@@ -60,20 +60,22 @@ struct alignas(128) Mailbox {
         std::uint32_t number = last.load(std::memory_order_relaxed) + 1;
         return errands[number % room].posted.load(std::memory_order_relaxed) == number;
     }
-    // Does what is posted, in order. `perform(errand)` may change the errand. The caller holds it.
+    // Does what is posted, in order; false: nothing. `perform(errand)` may change the errand. The caller holds it.
     template <class Perform>
-    void work(Perform &&perform)
+    bool work(Perform &&perform)
     {
-        for (;;) {
+        // Not more than there is room for: others are waiting, too.
+        for (std::uint32_t i = 0; i < room; ++i) {
             std::uint32_t number = last.load(std::memory_order_relaxed) + 1;
             Errand &errand = errands[number % room];
             // [Q4] sees the errand; pairs with [Q3].
             if (errand.posted.load(std::memory_order_acquire) != number)
-                return;
+                return i != 0;
             perform(errand);
             last.store(number, std::memory_order_relaxed);
             errand.done.store(number, std::memory_order_release);  // [Q5] the result is visible to who sees the number; pairs with [Q6].
         }
+        return true;
     }
 };
 
@@ -109,20 +111,22 @@ struct Mailboxes {
     bool serve(Perform &&perform)
     {
         std::uint64_t news = 0;
-        if (has_few()) {
-            for (std::uint32_t i = 0, end = used.load(std::memory_order_relaxed); i < end; ++i)
+        const std::uint32_t in_use = used.load(std::memory_order_relaxed);
+        bool something = false;
+        if (in_use <= few) {
+            for (std::uint32_t i = 0; i < in_use; ++i)
                 news |= static_cast<std::uint64_t>(boxes[i].has_news()) << i;
         } else if (waiting.load(std::memory_order_relaxed) != 0) {
-            news = waiting.exchange(0, std::memory_order_relaxed);
+            news = waiting.exchange(0, std::memory_order_relaxed) & ((std::uint64_t{1} << count) - 1);
         }
         for (std::uint64_t each = news; each != 0; each &= each - 1) {
             Mailbox &box = boxes[static_cast<std::size_t>(__builtin_ctzll(each))];
             if (box.hold(Mailbox::target)) {
-                box.work(perform);
+                something |= box.work(perform);
                 box.let_go();
             }
         }
-        return news != 0;
+        return something;
     }
 };
 
@@ -147,7 +151,7 @@ class ErrandRunner {
     const Errand *first() const { return box_->errands.data(); }
     std::uint32_t unseen() const { return posted_ - seen_; }
     const Errand &see() { return at(++seen_); }
-    // Does by `perform` what the target has not. False: the target is at it.
+    // Does by `perform` what the target has not. False: the target is at it, or there is more.
     template <class Perform>
     bool take_back(Perform &&perform)
     {
@@ -155,7 +159,7 @@ class ErrandRunner {
             return false;
         box_->work(perform);
         box_->let_go();
-        return true;
+        return is_settled();
     }
     void release() { box_->claimed.store(0, std::memory_order_release); }
 

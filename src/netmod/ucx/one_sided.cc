@@ -62,11 +62,15 @@ Status Ucx::prepare(RemoteMemory *memory)
     return Status::ok;
 }
 
-// An operation whose target has to be flushed afterwards.
-Operation *Ucx::begin(Peer *peer)
+// What is written has arrived only when its target was flushed; what is read is there when the operation ends.
+void Ucx::flush_later(Peer *peer)
 {
     if (!std::exchange(peer->to_flush, true))
         to_flush_.push_back(peer);
+}
+
+Operation *Ucx::begin(Peer *peer)
+{
     Operation *operation = take_operation();
     operation->detached = true;
     operation->peer = peer;
@@ -88,6 +92,7 @@ Status Ucx::put(RemoteMemory *to, std::uint64_t address, const void *data, std::
     InsideGate inside(gate_);
     if (Status status = prepare(to); status != Status::ok)
         return status;
+    flush_later(to->peer);
     Operation *operation = begin(to->peer);
     ucp_request_param_t param = send_parameters(operation);
     return started(to->peer, ucp_put_nbx(to->peer->endpoint, data, size, address, to->handle, &param), operation);
@@ -112,6 +117,7 @@ Status Ucx::add_behind(RemoteMemory *at, std::uint64_t address, std::uint32_t va
         lose(at->peer, fenced);
         return at->peer->error.status;
     }
+    flush_later(at->peer);
     Operation *operation = begin(at->peer);
     // UCX reads the operand when it sends.
     std::memcpy(operation->header.data(), &value, sizeof value);
@@ -123,20 +129,16 @@ Status Ucx::add_behind(RemoteMemory *at, std::uint64_t address, std::uint32_t va
                    operation);
 }
 
-// First what was started must end (a flush does not wait for what is read), then each target is flushed. Both end by events, so that
-// one can sleep meanwhile; a flush of the whole worker does not.
+// Each target that was written to is flushed, which waits for all that was written before; what is read ends by itself. All of it ends by events,
+// so that one can sleep meanwhile; a flush of the whole worker does not.
 bool Ucx::finished()
 {
     InsideGate inside(gate_);
-    if (one_sided_pending_ > 0)
-        return false;
     for (Peer *peer : std::exchange(to_flush_, {})) {
         peer->to_flush = false;
         if (peer->state != Peer::State::open)
             continue;  // failure() tells
-        Operation *operation = take_operation();
-        operation->detached = true;
-        operation->peer = peer;
+        Operation *operation = begin(peer);
         ucp_request_param_t param = send_parameters(operation);
         (void)started(peer, ucp_ep_flush_nbx(peer->endpoint, &param), operation);
     }

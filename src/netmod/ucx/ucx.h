@@ -162,6 +162,7 @@ class Ucx {
     std::uint32_t sender_number(std::uint64_t process);
     void deliver_parked();
     Status prepare(RemoteMemory *memory);
+    void flush_later(Peer *peer);
     Operation *begin(Peer *peer);
     Status started(Peer *peer, ucs_status_ptr_t request, Operation *operation);
     void attend_peers();
