@@ -33,12 +33,7 @@ struct Context::Entry {
     }
 };
 
-Context::Context()
-{
-#if defined(__SANITIZE_THREAD__)
-    fiber_ = __tsan_get_current_fiber();
-#endif
-}
+Context::Context() = default;
 
 Context::Context(std::size_t stack_size, void (*body)(void *), void *argument) : body_(body), argument_(argument)
 {
@@ -87,6 +82,8 @@ void Context::switch_to(Context &next)
     __sanitizer_start_switch_fiber(&fake_stack_, next.bottom_, next.known_size_);
 #endif
 #if defined(__SANITIZE_THREAD__)
+    if (memory_ == nullptr)
+        fiber_ = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(next.fiber_, 0);
 #endif
     Context *pair[] = {this, &next};

@@ -9,7 +9,7 @@ namespace composite {
 
 class Context {
   public:
-    // Stands for the stack that calls: that of a thread.
+    // Stands for the stack of a thread, whichever switches from it first.
     Context();
     // A stack of its own, on which `body(argument)` runs when it is switched to for the first time. The body never returns.
     // Throws Error when there is no memory for it.
