@@ -1,4 +1,4 @@
-/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|mcast|fuzzy|notify
+/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|mcast|fuzzy|notify|am
  * With MPI_ERRORS_RETURN, ranks talk to the last one, which is going to vanish. Every other rank must get an MPI error from the call
  * it is in and prints it. In flow the last one takes what the others send, so that data is on its way when it vanishes. Nobody
  * leaves, which would be another error for others, until the job is ended. */
@@ -24,7 +24,7 @@ int main(int argc, char **argv)
     int last = ranks - 1;
     MPIX_Bitmap others[1] = { ((MPIX_Bitmap) 1 << ranks) - 2 };
     MPI_Request request;
-    volatile int flag;
+    volatile int flag = 0;
     int *memory;
     MPI_Win win;
 
@@ -67,6 +67,8 @@ int main(int argc, char **argv)
             error = (error = MPIX_Barrier_start(MPI_COMM_WORLD, &flag)) ? error : MPIX_Barrier_wait(MPI_COMM_WORLD, &flag);
         else if (strcmp(how, "notify") == 0)
             error = MPIX_Win_wait_notify(win, 0);
+        else if (strcmp(how, "am") == 0)
+            error = (error = MPIX_Am_send(NULL, 0, large, sizeof large, last, 1, MPI_COMM_WORLD)) ? error : MPIX_Am_wait(&flag);
         else if (rank > 0)
             error = MPIX_Mcast_recv(&message, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, NULL, MPI_STATUS_IGNORE);
         else if ((error = MPIX_Imcast(&message, 1, MPI_INT, others, 1, MPI_COMM_WORLD, MPIX_MCAST_DELIVERED, &request)) == MPI_SUCCESS)

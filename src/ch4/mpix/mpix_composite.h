@@ -15,6 +15,25 @@ typedef uint64_t MPIX_Bitmap;
 #define MPIX_MAX_NOTIFICATIONS 1024
 #define MPIX_MAX_COUNTERS 256
 
+/* Active messages: see man 3 MPIX_Am_register. */
+#define MPIX_AM_MAX_HEADER 256  /* bytes of a message's header */
+#define MPIX_AM_MAX_NAME 64     /* of a handler, with the zero at its end */
+
+/* What a handler sees. All of it is gone when the handler returns. */
+typedef struct MPIX_Am_message {
+    MPI_Comm comm;
+    int source;                 /* its rank in comm */
+    int handler;                /* the number of the handler */
+    int header_size;
+    const void *header;         /* aligned to 8 bytes */
+    MPI_Count size;             /* of the payload */
+    void *data;                 /* the payload, where `place` said or aligned to 8 bytes; NULL when size is 0, and in `place` itself */
+} MPIX_Am_message;
+
+typedef void (MPIX_Am_function) (const MPIX_Am_message * message, void *state);
+/* Where the payload shall be put; NULL: it is dropped, and the other function is not called. */
+typedef void *(MPIX_Am_place_function) (const MPIX_Am_message * message, void *state);
+
 /* Every window has notifications; elsewhere those that have them are made by these. */
 #define MPIX_Win_create_notify MPI_Win_create
 #define MPIX_Win_allocate_notify MPI_Win_allocate

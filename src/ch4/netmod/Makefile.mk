@@ -3,6 +3,7 @@ if BUILD_CH4_NETMOD_COMPOSITE
 AM_CPPFLAGS += -I@pm_core_include@
 
 mpi_core_sources += src/mpid/ch4/netmod/composite/func_table.c \
+                    src/mpid/ch4/netmod/composite/composite_active.c \
                     src/mpid/ch4/netmod/composite/composite_alone.c \
                     src/mpid/ch4/netmod/composite/composite_bitmap.c \
                     src/mpid/ch4/netmod/composite/composite_coll.c \

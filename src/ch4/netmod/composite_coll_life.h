@@ -19,5 +19,6 @@ int MPIDI_COMPOSITE_wait_for_flag(const volatile int *flag);
 /* The only ones of ch4/mpix that are called from here, by composite_init.c: they give their engines what to call. */
 int MPIDI_COMPOSITE_mcast_init(void);           /* PM_OK or PM_FAILED */
 void MPIDI_COMPOSITE_fuzzy_init(void);
+int MPIDI_COMPOSITE_active_init(void);          /* PM_OK or PM_FAILED */
 
 #endif

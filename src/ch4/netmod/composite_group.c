@@ -2,6 +2,7 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_coll_life.h"
+#include "coll/am/am.h"
 #include "coll/barrier/barrier.h"
 #include "coll/mcast/mcast.h"
 
@@ -50,6 +51,7 @@ void MPIDI_COMPOSITE_group_commit(MPIR_Comm * comm)
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     MPIDI_COMPOSITE_COMM(comm).group = pm_group_open(&setup);
     pm_barrier_group_open(&setup);
+    pm_am_group_open(&setup);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }
 
@@ -61,6 +63,7 @@ void MPIDI_COMPOSITE_group_free(MPIR_Comm * comm)
     MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);
     pm_group_close(MPIDI_COMPOSITE_COMM(comm).group);
     pm_barrier_group_close(comm->context_id);
+    pm_am_group_close(comm->context_id);
     MPIDI_COMPOSITE_COMM(comm).group = NULL;
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }

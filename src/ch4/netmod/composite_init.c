@@ -7,6 +7,7 @@
 #include "composite_report.h"
 #include "composite_win.h"
 #include "base/two_mpis.h"
+#include "coll/am/am.h"
 #include "coll/barrier/barrier.h"
 #include "coll/exchange/exchange.h"
 #include "coll/mcast/mcast.h"
@@ -115,7 +116,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     MPIDI_COMPOSITE_global.core = pm_make_room() == PM_OK ? pm_open(&setup) : NULL;
     without_device = MPIDI_COMPOSITE_global.core == NULL || MPIDI_COMPOSITE_mcast_init() != PM_OK ||
         MPIDI_COMPOSITE_windows_init() != PM_OK || pm_exchange_open(MPIDI_COMPOSITE_global.core) != PM_OK ||
-        pm_measure_open(MPIDI_COMPOSITE_global.core) != PM_OK;
+        MPIDI_COMPOSITE_active_init() != PM_OK || pm_measure_open(MPIDI_COMPOSITE_global.core) != PM_OK;
     MPIDI_COMPOSITE_fuzzy_init();
 
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
@@ -417,6 +418,7 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     pm_barrier_close();
     pm_windows_close();
     pm_exchange_close();
+    pm_am_close();
     pm_close(MPIDI_COMPOSITE_global.core);
     MPIDI_COMPOSITE_global.core = NULL;
 

@@ -2,6 +2,7 @@
 #define COMPOSITE_PROGRESS_H_INCLUDED
 
 #include "composite_impl.h"
+#include "coll/am/am.h"
 #include "coll/barrier/barrier.h"
 #include "coll/mcast/mcast.h"
 #include "coll/progress.h"
@@ -11,7 +12,7 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_progress(int vci, int blocking)
 {
     if (unlikely(pm_progress(MPIDI_COMPOSITE_global.core) < 0))
         return MPIDI_COMPOSITE_lost();
-    if (unlikely(pm_barriers_in_flight || pm_counters_armed || pm_mcast_watches))
+    if (unlikely(pm_barriers_in_flight || pm_counters_armed || pm_mcast_watches || pm_am_pending))
         pm_coll_poll();
     return MPI_SUCCESS;
 }

@@ -36,7 +36,7 @@ typedef struct pm_handler {
 /* After pm_open() and before messages with this tag may come; pm_close() forgets it. The handler is copied. PM_FAILED: the tag is
  * another's, or none. */
 #define PM_TAGS_MAX 256
-#define PM_PING_TAG 251         /* measuring.cc; those of src/coll follow */
+#define PM_PING_TAG 250         /* measuring.cc; those of src/coll follow */
 int pm_handle(pm_core *core, int tag, const pm_handler *handler);
 
 /* A handler has found an index, a length or a number in a message that cannot be, and has done nothing with it: counted with those that
