@@ -129,7 +129,7 @@ class Reader {
     Buffer take_buffer()
     {
         const std::size_t size = count(1);
-        const std::byte *from = take(size, 16);
+        const std::byte *from = take(size, 1);
         if (size >= bulk_size && block_ != nullptr && *block_ != nullptr && bulk_.size() == size)
             return {std::move(*block_), const_cast<std::byte *>(from), size};
         Buffer copy(size);

@@ -178,14 +178,15 @@ void Call::run(Worker &worker)
         delete this;
         return;
     }
-    if (!ready(*target)) {
+    ++target->active;
+    if (target->pending == nullptr && ready(*target)) {
+        finish(worker, *target);
+    } else {
+        // Behind those that came before, which may be ready by now.
         next = nullptr;
         (target->pending == nullptr ? target->pending : target->last_pending->next) = this;
         target->last_pending = this;
-        return;
     }
-    ++target->active;
-    finish(worker, *target);
     if (target->pending != nullptr)
         run_pending(worker, *target);
     leave(*target);

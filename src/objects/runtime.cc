@@ -16,8 +16,9 @@ namespace {
 constexpr std::size_t message_charge = 128;
 // Items of one worker of this process, after which who posts more must wait.
 constexpr std::int64_t most_queued = 65536;
-// Rounds without anything between two looks for dead ranks.
-constexpr std::uint64_t liveness_interval = 1 << 16;
+// Rounds without anything before the clock is looked at, and time between two looks for dead ranks.
+constexpr std::uint64_t liveness_rounds = 1024;
+constexpr std::chrono::milliseconds liveness_pause{500};
 
 struct Services {
     std::unordered_map<std::uint32_t, Runtime::Service> by_id;
@@ -214,7 +215,11 @@ void Runtime::arrived(int source, std::span<const std::byte> header, BlockPointe
         Arrived *made = Arrived::make(wire, source, wire.all_in_data ? std::span<const std::byte>() : inlined, std::move(block));
         made->charge = charge;
         Worker &to = wire.kind != Kind::service ? worker_of(wire.object) : wire.object == 0 ? service_worker() : next_worker();
-        to.post(made);
+        // Whichever thread makes progress hands messages on, so none may take the short way of a worker to itself.
+        if (source == rank_ || single_threaded())
+            to.post(made);
+        else
+            to.post_in_order(made);
         return;
     }
     }
@@ -518,15 +523,41 @@ bool Runtime::poll()
     network_->progress();
     if (received_.load(std::memory_order_relaxed) != before)
         return true;
-    if (++polls_ % liveness_interval == 0)
+    if (++polls_ % liveness_rounds == 0)
         look_for_dead();
     return false;
 }
 
+void Runtime::sleep()
+{
+    network_->sleep();
+    look_for_dead();
+}
+
+// Asks those who owe us an answer, now and then, by a message that says nothing: it cannot be sent to who is gone.
 void Runtime::look_for_dead()
 {
-    for (int dead = network_->find_dead(); dead >= 0; dead = network_->find_dead())
-        lost(dead);
+    const auto now = std::chrono::steady_clock::now();
+    if (now - looked_ < liveness_pause)
+        return;
+    looked_ = now;
+    std::vector<bool> owing(static_cast<std::size_t>(size_));
+    {
+        std::lock_guard lock(expected_mutex_);
+        for (const Expected &each : expected_)
+            if (each.rank >= 0)
+                owing[static_cast<std::size_t>(each.rank)] = true;
+    }
+    const Wire wire{Kind::credit};
+    for (int rank = 0; rank < size_; ++rank) {
+        if (!owing[static_cast<std::size_t>(rank)] || rank == rank_ || peers_[rank].lost.load(std::memory_order_acquire))
+            continue;
+        try {
+            carry(rank, wire, Writer());
+        } catch (const Error &) {
+            // It is known as lost now.
+        }
+    }
 }
 
 Runtime::Counts Runtime::counts() const

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -50,8 +51,6 @@ class Network {
     virtual void progress() = 0;
     // For the only thread: returns when something has come, or before.
     virtual void sleep() = 0;
-    // The rank, if one has been found dead since the last call, or -1.
-    virtual int find_dead() { return -1; }
 };
 
 enum class Kind : std::uint8_t { call, part, destroy, service, value, failure, error, credit };
@@ -165,7 +164,7 @@ class Runtime {
     void lost(int rank);
     // By workers.
     bool poll();
-    void sleep() { network_->sleep(); }
+    void sleep();
     bool single_threaded() const { return workers_.size() == 1; }
     void begun(int source, std::size_t charge);
     void too_many(Worker &worker);
@@ -206,6 +205,7 @@ class Runtime {
     std::atomic<unsigned> next_worker_{0};
     std::mutex polling_;
     std::uint64_t polls_ = 0;
+    std::chrono::steady_clock::time_point looked_{};
     std::atomic<std::int64_t> received_{0};
 
     std::mutex expected_mutex_;

@@ -82,6 +82,11 @@ void Worker::post(Item *item)
         append(item);
         return;
     }
+    post_in_order(item);
+}
+
+void Worker::post_in_order(Item *item)
+{
     posted_.fetch_add(1, std::memory_order_relaxed);
     item->next = inbox_.load(std::memory_order_relaxed);
     // [W1] publishes the item; pairs with [W2]. Sequentially consistent with the look at sleeping_: either the sleeper sees the item or we see it sleep.

@@ -83,6 +83,8 @@ class Worker {
 
     // From any thread; items of one thread are run in the order of their posting.
     void post(Item *item);
+    // For what comes from one sender by several threads, one after the other: its order is kept, too.
+    void post_in_order(Item *item);
     // Leaves the method that runs where it is, until its Waiter is run; meanwhile others run, also of the same object unless it `holds` it.
     void wait(bool holds = false);
     // Lets everything run that was posted to this worker before.

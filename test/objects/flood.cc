@@ -24,8 +24,8 @@ struct Slow {
     void hear(long number)
     {
         wrong += number != next++;
-        for (volatile int i = 0; i < 200; i = i + 1) {
-        }
+        for (int i = 0; i < 200; ++i)
+            asm volatile("");
         most = std::max(most, resident_now_and_then());
     }
     long resident_now_and_then() { return next % 1000 == 0 ? resident() : 0; }

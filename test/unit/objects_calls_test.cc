@@ -97,11 +97,13 @@ TEST_P(Objects, TakeArgumentsOfManyKinds)
                 EXPECT_EQ(counter.now(&Counter::sum, std::span<const int>(numbers), "four"), static_cast<long>(3 * count + 4)) << count;
             }
             EXPECT_EQ(counter.now(&Counter::join, std::vector<std::string>{"a", "bc", std::string(3000, 'd')}, "-"), "a-bc-" + std::string(3000, 'd'));
-            Buffer bytes(100000);
-            std::memset(bytes.data(), 7, bytes.size());
-            Buffer back = counter.now(&Counter::echo, std::move(bytes));
-            ASSERT_EQ(back.size(), 100000u);
-            EXPECT_EQ(back.data()[99999], std::byte{7});
+            for (const std::size_t size : {1, 10, 1023, 1024, 100000}) {
+                Buffer bytes(size);
+                std::memset(bytes.data(), 7, bytes.size());
+                Buffer back = counter.now(&Counter::echo, std::move(bytes));
+                ASSERT_EQ(back.size(), size);
+                EXPECT_EQ(back.data()[size - 1], std::byte{7});
+            }
         }
     });
 }
