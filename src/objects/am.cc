@@ -1,13 +1,69 @@
 // Messages of objects as active messages of MPI (MPIX_Am_send).
 #include <mpi.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <mutex>
 #include <new>
+#include <thread>
 
 #include "objects.hh"
 
 namespace composite {
 
 namespace {
+
+constexpr std::chrono::milliseconds alarm_interval{500};
+
+// A process, as others on its host find it. Memory that is shared does not tell that its other side has ended; the kernel does.
+struct Process {
+    std::uint64_t host = 0;  // equal when both see the same process numbers
+    std::int64_t number = 0;
+    std::uint64_t started = 0;  // so that another one with the same number is not taken for it
+
+    static Process self()
+    {
+        Process self;
+        char text[256] = "", space[64] = "";
+        if (std::FILE *file = std::fopen("/proc/sys/kernel/random/boot_id", "r")) {
+            if (std::fgets(text, 64, file) == nullptr)
+                text[0] = 0;
+            std::fclose(file);
+        }
+        if (readlink("/proc/self/ns/pid", space, sizeof space - 1) < 0)
+            space[0] = 0;
+        self.host = std::hash<std::string>()(std::string(text) + space);
+        self.number = getpid();
+        self.running(self.started);
+        return self;
+    }
+    // Whether there is a process of this number that has not ended, and when it was started.
+    bool running(std::uint64_t &since) const
+    {
+        const std::string path = "/proc/" + std::to_string(number) + "/stat";
+        std::FILE *file = std::fopen(path.c_str(), "r");
+        if (file == nullptr)
+            return errno != ENOENT && errno != ESRCH;
+        char text[1024];
+        const std::size_t length = std::fread(text, 1, sizeof text - 1, file);
+        std::fclose(file);
+        text[length] = 0;
+        // The name before it may have anything in it.
+        const char *behind = std::strrchr(text, ')');
+        char state = 0;
+        unsigned long long start = 0;
+        if (behind == nullptr ||
+            std::sscanf(behind + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &state, &start) != 2)
+            return length > 0;
+        since = start;
+        return state != 'Z' && state != 'X';
+    }
+};
 
 std::string sentence(int code)
 {
@@ -25,7 +81,7 @@ void check(int code, const char *what)
 
 class ActiveMessages final : public Network {
   public:
-    ActiveMessages(MPI_Comm comm, const Options &options)
+    ActiveMessages(MPI_Comm comm, const Options &options) : alone_(options.workers == 0)
     {
         int initialized = 0, provided = MPI_THREAD_SINGLE;
         MPI_Initialized(&initialized);
@@ -38,6 +94,9 @@ class ActiveMessages final : public Network {
         MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
         MPI_Comm_rank(comm_, &rank_);
         MPI_Comm_size(comm_, &size_);
+        const Process self = Process::self();
+        processes_.resize(static_cast<std::size_t>(size_));
+        check(MPI_Allgather(&self, sizeof self, MPI_BYTE, processes_.data(), sizeof self, MPI_BYTE, comm_), "MPI_Allgather for a session");
     }
     ~ActiveMessages() override { MPI_Comm_free(&comm_); }
 
@@ -45,8 +104,25 @@ class ActiveMessages final : public Network {
     {
         runtime_ = &to;
         check(MPIX_Am_register("composite objects", arrived, place, this, comm_, &handler_), "MPIX_Am_register for a session");
+        if (alone_ && size_ > 1)
+            alarm_ = std::thread([this] {
+                std::unique_lock lock(mutex_);
+                while (!ending_.wait_for(lock, alarm_interval, [this] { return end_; }))
+                    __atomic_store_n(&came_, 1, __ATOMIC_RELAXED);
+            });
     }
-    void end() override { MPIX_Am_deregister(handler_, comm_); }
+    void end() override
+    {
+        if (alarm_.joinable()) {
+            {
+                std::lock_guard lock(mutex_);
+                end_ = true;
+            }
+            ending_.notify_one();
+            alarm_.join();
+        }
+        MPIX_Am_deregister(handler_, comm_);
+    }
     int rank() const override { return rank_; }
     int size() const override { return size_; }
 
@@ -71,10 +147,16 @@ class ActiveMessages final : public Network {
     void sleep() override
     {
         // The handlers run in this thread only, so nothing comes between the look and the wait.
-        came_ = 0;
+        __atomic_store_n(&came_, 0, __ATOMIC_RELAXED);
         MPIX_Am_progress(comm_);
-        if (came_ == 0)
-            MPIX_Am_wait(&came_);
+        MPIX_Am_wait(&came_);
+    }
+
+    bool alive(int rank) override
+    {
+        const Process &other = processes_[static_cast<std::size_t>(rank)];
+        std::uint64_t since = other.started;
+        return other.host != processes_[static_cast<std::size_t>(rank_)].host || (other.running(since) && since == other.started);
     }
 
   private:
@@ -89,7 +171,7 @@ class ActiveMessages final : public Network {
     static void arrived(const MPIX_Am_message *message, void *state)
     {
         auto *self = static_cast<ActiveMessages *>(state);
-        self->came_ = 1;
+        __atomic_store_n(&self->came_, 1, __ATOMIC_RELAXED);
         BlockPointer block;
         if (message->size > 0)
             block.reset(Block::of(message->data));
@@ -97,10 +179,18 @@ class ActiveMessages final : public Network {
                                std::move(block));
     }
 
+    std::vector<Process> processes_;
     Runtime *runtime_ = nullptr;
     MPI_Comm comm_ = MPI_COMM_NULL;
     int rank_ = 0, size_ = 1, handler_ = 0;
     volatile int came_ = 0;
+
+    // The only thread sleeps until a message comes, and none comes from a rank that is dead: somebody must wake it to look.
+    const bool alone_;
+    std::thread alarm_;
+    std::mutex mutex_;
+    std::condition_variable ending_;
+    bool end_ = false;
 };
 
 std::unique_ptr<Network> open_network(MPI_Comm comm, const Options &options) { return std::make_unique<ActiveMessages>(comm, options); }

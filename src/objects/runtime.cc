@@ -534,7 +534,7 @@ void Runtime::sleep()
     look_for_dead();
 }
 
-// Asks those who owe us an answer, now and then, by a message that says nothing: it cannot be sent to who is gone.
+// Looks for those who owe us an answer, now and then. A message that says nothing cannot be sent to who is gone, where the network notices.
 void Runtime::look_for_dead()
 {
     const auto now = std::chrono::steady_clock::now();
@@ -552,6 +552,10 @@ void Runtime::look_for_dead()
     for (int rank = 0; rank < size_; ++rank) {
         if (!owing[static_cast<std::size_t>(rank)] || rank == rank_ || peers_[rank].lost.load(std::memory_order_acquire))
             continue;
+        if (!network_->alive(rank)) {
+            lost(rank);
+            continue;
+        }
         try {
             carry(rank, wire, Writer());
         } catch (const Error &) {

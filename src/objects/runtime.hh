@@ -51,6 +51,8 @@ class Network {
     virtual void progress() = 0;
     // For the only thread: returns when something has come, or before.
     virtual void sleep() = 0;
+    // False when that process is known to have ended.
+    virtual bool alive(int) { return true; }
 };
 
 enum class Kind : std::uint8_t { call, part, destroy, service, value, failure, error, credit };
