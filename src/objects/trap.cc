@@ -23,6 +23,14 @@ namespace {
 
 constexpr std::size_t stack_size = 64 * 1024;
 
+// Closed pages for the next traps: making and giving back mappings would take longer than all the rest.
+constexpr std::size_t most_free_pages = 64;
+std::vector<void *> &free_pages()
+{
+    static auto &instance = *new std::vector<void *>;
+    return instance;
+}
+
 std::mutex mutex;
 int sessions = 0;
 struct sigaction before;
@@ -96,18 +104,34 @@ void on_fault(int signal, siginfo_t *info, void *context)
 
 }  // namespace
 
-TrapMemory::TrapMemory(std::size_t bytes)
-    : begin([&] {
-          void *memory = mmap(nullptr, (bytes + page_size() - 1) / page_size() * page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-          if (memory == MAP_FAILED)
-              throw Error("there is no memory for one more trap; use fewer at a time, or raise vm.max_map_count");
-          return static_cast<std::byte *>(memory);
-      }()),
-      size((bytes + page_size() - 1) / page_size() * page_size())
+TrapMemory::TrapMemory(std::size_t bytes) : size((bytes + page_size() - 1) / page_size() * page_size())
 {
+    if (size == page_size()) {
+        std::lock_guard lock(mutex);
+        if (!free_pages().empty()) {
+            begin = static_cast<std::byte *>(free_pages().back());
+            free_pages().pop_back();
+            return;
+        }
+    }
+    void *memory = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        throw Error("there is no memory for one more trap; use fewer at a time, or raise vm.max_map_count");
+    begin = static_cast<std::byte *>(memory);
 }
 
-TrapMemory::~TrapMemory() { munmap(begin, size); }
+TrapMemory::~TrapMemory()
+{
+    if (size == page_size() && mprotect(begin, size, PROT_NONE) == 0) {
+        std::lock_guard lock(mutex);
+        if (free_pages().size() < most_free_pages) {
+            free_pages().push_back(begin);
+            return;
+        }
+    }
+    munmap(begin, size);
+}
+
 void TrapMemory::watch() { watched[begin] = this; }
 void TrapMemory::forget() { watched.erase(begin); }
 

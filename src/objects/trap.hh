@@ -29,7 +29,7 @@ class TrapMemory {
     // In the handler: waits if it must, and opens.
     virtual void touched() = 0;
 
-    std::byte *const begin;
+    std::byte *begin = nullptr;
     const std::size_t size;
 
   protected:
