@@ -30,7 +30,7 @@ struct Type;
 struct Method {
     const char *name;
     std::uint32_t id, signature;
-    unsigned char pointer[16];
+    unsigned char pointer[2 * sizeof(void *)];
     // Decodes the arguments, calls, and answers. What it throws is answered by who calls it.
     void (*invoke)(void *instance, Reader &from, Answer &answer);
     // Where it is declared: whether the method may run now (COMPOSITE_WHEN).
@@ -90,7 +90,7 @@ struct Type {
 
 inline void *Object::instance() { return reinterpret_cast<char *>(this) + type->offset(); }
 
-// All types of the process. A type with a name that is taken is an Error in `problem`, told to who creates objects of it.
+// All types of the process. Of two with one name the first is found by it.
 class Types {
   public:
     static void add(Type *type);

@@ -22,7 +22,7 @@ const std::uint32_t create_service = Runtime::add_service("create", create_here)
 
 }  // namespace
 
-void send_create(int rank, std::string_view, std::uint32_t, const Writer &arguments, std::shared_ptr<Awaited> awaited)
+void send_create(int rank, const Writer &arguments, std::shared_ptr<Awaited> awaited)
 {
     Runtime::current().ask(rank, create_service, arguments, std::move(awaited), true);
 }

@@ -497,7 +497,7 @@ class Ref : public AnyRef {
 
 // ---- creating ---------------------------------------------------------------------------------------------------------
 
-void send_create(int rank, std::string_view type, std::uint32_t signature, const Writer &arguments, std::shared_ptr<Awaited> awaited);
+void send_create(int rank, const Writer &arguments, std::shared_ptr<Awaited> awaited);
 
 template <class... P>
 struct Constructor {
@@ -508,7 +508,7 @@ struct Constructor {
         Codec<std::string_view>::write(writer, type);
         writer.value(signature<P...>);
         (encode<P>(writer, arguments), ...);
-        send_create(rank, type, signature<P...>, writer, std::move(awaited));
+        send_create(rank, writer, std::move(awaited));
     }
 };
 template <class T, class... P>

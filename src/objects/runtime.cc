@@ -215,8 +215,8 @@ void Runtime::arrived(int source, std::span<const std::byte> header, BlockPointe
         Arrived *made = Arrived::make(wire, source, wire.all_in_data ? std::span<const std::byte>() : inlined, std::move(block));
         made->charge = charge;
         Worker &to = wire.kind != Kind::service ? worker_of(wire.object) : wire.object == 0 ? service_worker() : next_worker();
-        // Whichever thread makes progress hands messages on, so none may take the short way of a worker to itself.
-        if (source == rank_ || single_threaded())
+        // Whichever thread makes progress hands messages on, MPI's own as well, so none may take the short way of a worker to itself.
+        if (source == rank_)
             to.post(made);
         else
             to.post_in_order(made);

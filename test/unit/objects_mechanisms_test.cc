@@ -288,8 +288,8 @@ class Slow {
     {
         auto large = other.trap(&Slow::large, 3);
         auto text = other.trap(&Slow::text);
-        double before = 1.5;
-        asm volatile("" : "+x"(before));
+        volatile double start = 1.5;
+        const double before = start;
         const int sum = large->values[4999] + large->values[0] + static_cast<int>(text->size());
         return sum + (before == 1.5 ? 0 : 1000000);
     }
