@@ -200,6 +200,32 @@ def _composite_bars(summary):
     return bars
 
 
+def _objects_bars(summary):
+    def key(metric, size=0, program="objects"):
+        return (program, metric, size, 2)
+
+    def bar(what, against, rule, holds, metric, other):
+        return _way_bar(summary, what, against, rule, holds, metric, other, f"bench/run --only {metric[0]}")
+
+    def absolute(what, rule, holds, metric):
+        return _judge(summary, Bar(what, "-", rule, "bench/run --only objects"), metric, summary.value("ours", metric), summary.range("ours", metric), holds)
+
+    return [
+        bar("8 B past message between processes/MPI one-way", "ours, MPI", "<= 2.0", lambda ratio: ratio <= 2.0, key("past", 8), key("mpi_one_way", 8)),
+        bar("1 MB past message between processes/MPI one-way", "ours, MPI", "<= 2.0", lambda ratio: ratio <= 2.0, key("past", 1 << 20), key("mpi_one_way", 1 << 20)),
+        bar("8 B now/past message", "ours, past", "<= 3.0", lambda ratio: ratio <= 3.0, key("now", 8), key("past", 8)),
+        absolute("past message in a process, us", "<= 1", lambda value: value <= 1, key("local_past", 8)),
+        bar("past message in a process, 1 MB/8 B", "ours, 8 B", "<= 1.2", lambda ratio: ratio <= 1.2, key("local_past", 1 << 20), key("local_past", 8)),
+        absolute("a switch of methods, ns", "<= 50", lambda value: value <= 50, key("switch")),
+        absolute("a trap, us", "<= 10", lambda value: value <= 10, key("trap")),
+        absolute("memory of an object, B", "< 300", lambda value: value < 300, key("object_bytes")),
+        bar("list in four objects: one heap/own heaps", "ours, one heap", ">= 1.15", lambda ratio: ratio >= 1.15,
+            key("list_common, two workers", 1000000), key("list_own, two workers", 1000000)),
+        bar("8 B past message between hosts/MPI one-way", "ours, MPI", "<= 1.15", lambda ratio: ratio <= 1.15,
+            key("past", 8, "net_objects"), key("mpi_one_way", 8, "net_objects")),
+    ]
+
+
 def judge(summary):
     bars = [_against_better_peer(summary, ("pingpong", "latency", 8, 2), "8 B one-way time: ours/better", "<= 1.5",
                                  lambda ratio: ratio <= 1.5, "bench/run --only pingpong")]
@@ -222,7 +248,7 @@ def judge(summary):
     bars.append(_judge(summary, Bar("rank blocked in MPI_Recv: % of a core", "one core", "< 2", "bench/run --only idle"), key,
                        summary.value("ours", key), summary.range("ours", key), lambda percent: percent < 2))
     return (bars + _network_bars(summary) + _composite_bars(summary) + _mcast_bars(summary) + _notify_bars(summary)
-            + _fuzzy_bars(summary) + _cshift_bars(summary))
+            + _fuzzy_bars(summary) + _cshift_bars(summary) + _objects_bars(summary))
 
 
 def as_json(bars):

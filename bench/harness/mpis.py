@@ -68,11 +68,17 @@ def _for_language(command, source):
     return [os.path.join(folder, name.replace("mpicc", "mpicxx")), "-std=c++20"], source + "c"
 
 
-def compile_program(command, source, target):
+def object_library(prefix):
+    """Whether there is one in this installation, and what a program with objects is compiled with."""
+    there = os.path.exists(os.path.join(prefix, "include", "composite", "objects.hh"))
+    return there, ["-L" + os.path.join(prefix, "lib"), "-lcomposite-objects"]
+
+
+def compile_program(command, source, target, libraries=()):
     """Always compiles: it takes a fraction of a second, and an MPI reinstalled under the same name must not go unnoticed."""
     command, source = _for_language(command, source)
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    full = command + ["-O2", "-pthread", "-o", target, source, "-lm"]
+    full = command + ["-O2", "-pthread", "-o", target, source, "-lm", *libraries]
     try:
         result = subprocess.run(full, capture_output=True, text=True, timeout=120)
     except OSError as error:

@@ -8,9 +8,10 @@ PAIR_PROGRAMS = ("pingpong", "anysource", "rate", "bibw", "put", "notify")
 UDP_PROGRAMS = ("net_limits", "net_pingpong", "net_alltoone", "net_loss", "net_recovery", "net_sockets", "net_sor", "net_othello")
 COC_PROGRAMS = ("net_jacobi", "net_alltoall")       # on a cluster of clusters
 NETWORK_PROGRAMS = (UDP_PROGRAMS + ("net_mcast", "net_ucx", "net_rma", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
-                    + ("net_notify", "net_fuzzy", "net_cshift"))
-PROGRAMS = (("limits",) + PAIR_PROGRAMS + ("rma", "threads", "coll", "fuzzy", "background", "cshift", "laplace", "mcast", "init", "idle")
+                    + ("net_notify", "net_fuzzy", "net_cshift", "net_objects"))
+PROGRAMS = (("limits",) + PAIR_PROGRAMS + ("rma", "threads", "coll", "fuzzy", "background", "cshift", "laplace", "mcast", "init", "idle", "objects")
             + NETWORK_PROGRAMS)
+OBJECT_PROGRAMS = ("objects", "net_objects")        # C++, with the object library
 GROUPS = {"network": NETWORK_PROGRAMS, "coc": COC_PROGRAMS, "mcast": ("mcast", "net_mcast"),
           "sync": ("notify", "fuzzy", "background", "cshift", "laplace", "net_notify", "net_fuzzy", "net_cshift"),
           "composite": ("net_ucx", "net_rma", "anysource", "net_anysource", "net_all_open", "net_init", *COC_PROGRAMS, "threads")}
@@ -245,6 +246,11 @@ def plan(only, ranks, cores, quick):
             jobs += _mcast_jobs(program, on_ranks, long_time)
         elif program == "init":
             jobs += [Job(program, count) for count in ranks]
+        elif program == "objects":
+            # Worker threads only where they are measured.
+            jobs += [Job(program, 2, time, ours_only=True), Job(program, 2, time + ("--operation", "list"), ours_only=True, variant="two workers")]
+        elif program == "net_objects":
+            jobs.append(Job(program, 2, time + ("--operation", "messages"), HOSTS, ("a", "b"), environment=ON_UDP, ours_only=True))
         elif program == "idle":
             jobs.append(Job(program, 2, ("--duration", "1" if quick else "3")))
         else:

@@ -207,6 +207,22 @@ BACKGROUND = {"latency": "8 B one-way time", "computing": "computing in both ran
               "seen_most": "until the start is seen, 9 of 10 rounds"}
 
 
+# Of objects: what a row says of its metric.
+OBJECTS = {"mpi_one_way": "MPI_Send and MPI_Recv, one way", "past": "past message", "now": "now, there and back", "local_past": "past message in a process",
+           "switch": "switch of methods", "future_local": "call in a thread, by get()", "trap": "call in a thread, by a trap",
+           "use_of_future": "one use of a future", "use_of_trap": "one use of a trap", "create": "creating an object in a process",
+           "object_bytes": "memory of an object", "list_common": "list in four objects, one heap", "list_own": "list in four objects, own heaps"}
+
+
+def _objects_section(program, title, note):
+    def metric(key):
+        return key[1].split(", ")[0]
+
+    return Section(title, program, lambda key: True, lambda key: OBJECTS[metric(key)] + (f", {size_text(key[2])}" if key[2] in (8, 1 << 20) else ""),
+                   f"Messages between objects ([doc/objects.md](../doc/objects.md)) and between MPI ranks, in the same job.{note}",
+                   lambda key: (list(OBJECTS).index(metric(key)), key[2]), columns=_no_ratios)
+
+
 def _background_section():
     def with_thread(key):
         return _with_variant(key, WITH_THREAD)
@@ -300,6 +316,7 @@ NETWORK_SECTIONS = [
     _fuzzy_section("net_fuzzy", "Barriers between hosts", " One rank and two on each of four hosts, `ours` over UDP, `mpich` over "
                    "TCP; of ours those that wait do not poll (`MPIR_CVAR_CH4_COMPOSITE_WAIT=sleep`), since all hosts share the same cores."),
     _cshift_section("net_cshift", "Circular shift between hosts", " One rank on each of two hosts."),
+    _objects_section("net_objects", "Objects between hosts", " One rank on each of two hosts, over UDP."),
 ]
 
 SECTIONS = [
@@ -325,6 +342,7 @@ SECTIONS = [
     _fuzzy_section("fuzzy", "Barriers", ""),
     _background_section(),
     _cshift_section("cshift", "Circular shift", ""),
+    _objects_section("objects", "Objects", " Two ranks. The list has a million elements and runs on two worker threads; memory is beside the object's own data."),
     Section("Laplace's equation", "laplace", lambda key: True, lambda key: LAPLACE_WAYS[key[1]],
             "Time of an iteration of `examples/laplace.c` on 1024 x 1024 points and 2 ranks, which write their border rows with "
             "MPIX_Put_notify and then wait for those of the other, or compute first what does not depend on them. `/exchange`: "
