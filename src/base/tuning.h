@@ -59,6 +59,8 @@
 /* Writes that notify: from where on one by the fabric itself is quicker than a message.
  * bench/run --only sync */
 #define PM_LONG_WRITE (64 * 1024)
+/* Put and get: up to where a message is quicker than UCX over TCP, which asks the target's processor as well. bench/run --only net_rma */
+#define PM_SHORT_MOVE 8192
 /* Waiting for a notification: a look costs a tenth of a round of progress, and on one host is all that is needed.
  * bench/run --only sync */
 #define PM_LOOKS_BETWEEN_PROGRESS 16

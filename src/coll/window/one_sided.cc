@@ -43,6 +43,12 @@ pm_window::Remote open(pm_peer *peer, const Key &key)
     return pm_window::Remote(key.size != 0 && key.size <= sizeof key.bytes ? pm_open_remote(peer, key.bytes, key.size) : nullptr);
 }
 
+// Where the target's processor has to help anyway, a message of ours does the same with fewer on the way.
+bool is_better_sent(const pm_remote *remote, std::size_t size)
+{
+    return size <= PM_SHORT_MOVE && !pm_writes_by_itself(remote);
+}
+
 std::uint64_t place_of(const pm_after &after)
 {
     std::size_t which = static_cast<std::size_t>(after.value);
@@ -90,7 +96,7 @@ void meet_part(pm_window *window, int rank, const std::byte *card)
 int put_part(pm_window *window, int rank, std::uint64_t offset, const void *data, std::size_t size, const pm_after *after)
 {
     pm_window::Target &target = target_of(window, rank);
-    if (target.part == nullptr || (after != nullptr && target.counts == nullptr))
+    if (target.part == nullptr || (after != nullptr && target.counts == nullptr) || (after == nullptr && is_better_sent(target.part.get(), size)))
         return PM_QUEUED;
     int started = pm_put(target.part.get(), target.base + offset, data, size);
     window->devices_used |= started == PM_OK;
@@ -103,7 +109,7 @@ int put_part(pm_window *window, int rank, std::uint64_t offset, const void *data
 int get_part(pm_window *window, int rank, std::uint64_t offset, void *data, std::size_t size)
 {
     pm_window::Target &target = target_of(window, rank);
-    if (target.part == nullptr)
+    if (target.part == nullptr || is_better_sent(target.part.get(), size))
         return PM_QUEUED;
     int started = pm_get(target.part.get(), target.base + offset, data, size);
     window->devices_used |= started == PM_OK;
