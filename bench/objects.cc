@@ -35,8 +35,8 @@ volatile long sink = 0;
 
 void emit(const char *metric, std::size_t size, double value, const char *unit)
 {
-    std::printf("{\"bench\": \"objects\", \"metric\": \"%s\", \"size\": %zu, \"ranks\": %d, \"value\": %.6g, \"unit\": \"%s\"}\n", metric, size, ranks,
-                value, unit);
+    std::printf("{\"bench\": \"objects\", \"metric\": \"%s\", \"size\": %zu, \"ranks\": %d, \"value\": %.6g, \"unit\": \"%s\"}\n", metric,
+                size, ranks, value, unit);
     std::fflush(stdout);
 }
 

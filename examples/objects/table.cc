@@ -86,8 +86,8 @@ int main(int count, char **values)
         int all_wrong = 0;
         MPI_Allreduce(&wrong, &all_wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         if (session.rank() == 0)
-            std::printf("%d keys on %d ranks: inserted in %.0f ms, found in %.0f ms, %d wrong\n", keys, session.size(), (inserted - begin) * 1e3,
-                        (found - inserted) * 1e3, all_wrong);
+            std::printf("%d keys on %d ranks: inserted in %.0f ms, found in %.0f ms, %d wrong\n", keys, session.size(),
+                        (inserted - begin) * 1e3, (found - inserted) * 1e3, all_wrong);
         status = all_wrong != 0;
     }
     MPI_Finalize();

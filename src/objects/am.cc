@@ -57,8 +57,8 @@ struct Process {
         const char *behind = std::strrchr(text, ')');
         char state = 0;
         unsigned long long start = 0;
-        if (behind == nullptr ||
-            std::sscanf(behind + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &state, &start) != 2)
+        if (behind == nullptr || std::sscanf(behind + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+                                             &state, &start) != 2)
             return length > 0;
         since = start;
         return state != 'Z' && state != 'X';
@@ -89,7 +89,8 @@ class ActiveMessages final : public Network {
             throw Error("a session needs MPI: call MPI_Init_thread before");
         MPI_Query_thread(&provided);
         if (options.workers > 0 && provided < MPI_THREAD_MULTIPLE)
-            throw Error("a session with worker threads needs MPI_THREAD_MULTIPLE: ask MPI_Init_thread for it, or use Options without workers");
+            throw Error(
+                "a session with worker threads needs MPI_THREAD_MULTIPLE: ask MPI_Init_thread for it, or use Options without workers");
         check(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup for a session");
         MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
         MPI_Comm_rank(comm_, &rank_);
@@ -128,7 +129,8 @@ class ActiveMessages final : public Network {
 
     void send(int rank, std::span<const std::byte> header, std::span<const std::byte> data) override
     {
-        check(MPIX_Am_send(header.data(), static_cast<int>(header.size()), data.data(), static_cast<MPI_Count>(data.size()), rank, handler_, comm_),
+        check(MPIX_Am_send(header.data(), static_cast<int>(header.size()), data.data(), static_cast<MPI_Count>(data.size()), rank, handler_,
+                           comm_),
               "sending a message");
     }
 
@@ -137,8 +139,8 @@ class ActiveMessages final : public Network {
         std::vector<MPIX_Bitmap> members(static_cast<std::size_t>(MPIX_BITMAP_WORDS(size_)), 0);
         for (const int each : ranks)
             MPIX_Bitmap_set(members.data(), each);
-        check(MPIX_Am_mcast(header.data(), static_cast<int>(header.size()), data.data(), static_cast<MPI_Count>(data.size()), members.data(), handler_,
-                            comm_),
+        check(MPIX_Am_mcast(header.data(), static_cast<int>(header.size()), data.data(), static_cast<MPI_Count>(data.size()),
+                            members.data(), handler_, comm_),
               "sending a message to several ranks");
     }
 
@@ -175,8 +177,9 @@ class ActiveMessages final : public Network {
         BlockPointer block;
         if (message->size > 0)
             block.reset(Block::of(message->data));
-        self->runtime_->arrived(message->source, {static_cast<const std::byte *>(message->header), static_cast<std::size_t>(message->header_size)},
-                               std::move(block));
+        self->runtime_->arrived(message->source,
+                                {static_cast<const std::byte *>(message->header), static_cast<std::size_t>(message->header_size)},
+                                std::move(block));
     }
 
     std::vector<Process> processes_;

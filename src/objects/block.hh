@@ -1,5 +1,5 @@
-// Memory of messages. A block is handed from the network to the method that gets it, and from a sender to a receiver in the same process: its
-// bytes are not copied on the way. Large blocks are kept and used again, as fresh pages cost more than the bytes in them.
+// Memory of messages. A block is handed from the network to the method that gets it, and from a sender to a receiver in the same process:
+// its bytes are not copied on the way. Large blocks are kept and used again, as fresh pages cost more than the bytes in them.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ struct BlockDeleter {
 };
 using BlockPointer = std::unique_ptr<Block, BlockDeleter>;
 
-// Bytes that a message may carry, and that belong to one at a time. Sent by std::move, they reach a method of the same process, or arrive from
-// another, without a copy.
+// Bytes that a message may carry, and that belong to one at a time. Sent by std::move, they reach a method of the same process, or arrive
+// from another, without a copy.
 class Buffer {
   public:
     Buffer() = default;

@@ -1,5 +1,5 @@
-// Arguments and results as bytes. A type travels when it has a Codec: trivially copyable types, strings, vectors, spans, Buffers, pairs, tuples,
-// optionals, and whatever a program adds by a Codec of its own (write, read). Short things are written one after the other; what
+// Arguments and results as bytes. A type travels when it has a Codec: trivially copyable types, strings, vectors, spans, Buffers, pairs,
+// tuples, optionals, and whatever a program adds by a Codec of its own (write, read). Short things are written one after the other; what
 // has `bulk_size` or more bytes stays where it is until it is sent, and what arrives is looked at where it arrived (spans, string views)
 // or taken over (Buffer). Reader never looks beyond what came: it throws Error instead.
 #pragma once
@@ -93,7 +93,8 @@ class Writer {
 class Reader {
   public:
     // `block`, if there is one, is where the bulk lies; a Buffer may take it over.
-    Reader(std::span<const std::byte> inlined, std::span<std::byte> bulk, BlockPointer *block = nullptr) : inlined_(inlined), bulk_(bulk), block_(block)
+    Reader(std::span<const std::byte> inlined, std::span<std::byte> bulk, BlockPointer *block = nullptr)
+        : inlined_(inlined), bulk_(bulk), block_(block)
     {
     }
 

@@ -67,8 +67,8 @@ void take(std::map<int, Rank> &ranks, const char *line, const std::string &token
     char said[64], state[16];
     int rank = 0, size = 0;
     Rank now;
-    if (std::sscanf(line, "%63s %d %d %15s %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64, said, &rank, &size, state, &now.objects,
-                    &now.queued, &now.ran, &now.sent, &now.received) != 9 ||
+    if (std::sscanf(line, "%63s %d %d %15s %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64, said, &rank, &size, state,
+                    &now.objects, &now.queued, &now.ran, &now.sent, &now.received) != 9 ||
         token != said || rank < 0 || rank >= size)
         return;
     now.state = state;
@@ -84,10 +84,11 @@ void show(const std::map<int, Rank> &ranks, bool rewrite)
 {
     if (rewrite)
         std::fputs("\033[H\033[J", stderr);
-    std::fprintf(stderr, "%6s %-8s %12s %10s %14s %14s %14s %14s\n", "rank", "state", "objects", "queued", "run/s", "run", "sent", "received");
+    std::fprintf(stderr, "%6s %-8s %12s %10s %14s %14s %14s %14s\n", "rank", "state", "objects", "queued", "run/s", "run", "sent",
+                 "received");
     for (const auto &[number, rank] : ranks)
-        std::fprintf(stderr, "%6d %-8s %12" PRId64 " %10" PRId64 " %14.0f %14" PRId64 " %14" PRId64 " %14" PRId64 "\n", number, rank.state.c_str(),
-                     rank.objects, rank.queued, rank.rate, rank.ran, rank.sent, rank.received);
+        std::fprintf(stderr, "%6d %-8s %12" PRId64 " %10" PRId64 " %14.0f %14" PRId64 " %14" PRId64 " %14" PRId64 "\n", number,
+                     rank.state.c_str(), rank.objects, rank.queued, rank.rate, rank.ran, rank.sent, rank.received);
     std::fflush(stderr);
 }
 
@@ -157,7 +158,8 @@ int main(int count, char **arguments)
         }
     }
     if (ranks.empty())
-        std::fputs("composite-objects: no rank told anything: the command made no session, or its hosts do not reach this one by UDP\n", stderr);
+        std::fputs("composite-objects: no rank told anything: the command made no session, or its hosts do not reach this one by UDP\n",
+                   stderr);
     if (WIFSIGNALED(status))
         return 128 + WTERMSIG(status);
     return WEXITSTATUS(status);

@@ -1,5 +1,5 @@
-// Something that is set or not, known by its name to all ranks. One rank, found from the name, keeps it; who waits asks that one, and when it
-// is set all who wait are told by one multicast.
+// Something that is set or not, known by its name to all ranks. One rank, found from the name, keeps it; who waits asks that one, and when
+// it is set all who wait are told by one multicast.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // The end of a session. Rank 0 asks every rank, again and again, how many messages it has sent and received; a rank answers when it has
-// called finish() and has nothing to run. When two rounds find the same, and as many received as sent, nothing is on the way any more: nothing
-// happened between the answers of the first round and the questions of the second.
+// called finish() and has nothing to run. When two rounds find the same, and as many received as sent, nothing is on the way any more:
+// nothing happened between the answers of the first round and the questions of the second.
 #include "runtime.hh"
 
 namespace composite {

@@ -8,7 +8,7 @@ void Awaited::done()
 {
     {
         std::lock_guard lock(mutex_);
-        ready_.store(true, std::memory_order_release);  // [F1] publishes the value; pairs with [F2]
+        ready_.store(true, std::memory_order_release);  // [J3] publishes the value; pairs with [J4]
         for (const auto &[worker, item] : items_)
             worker->post(item);
         items_.clear();

@@ -30,7 +30,7 @@ class Awaited {
         failed_ = true;
         done();
     }
-    bool ready() const { return ready_.load(std::memory_order_acquire); }  // [F2] sees the value; pairs with [F1]
+    bool ready() const { return ready_.load(std::memory_order_acquire); }  // [J4] sees the value; pairs with [J3]
     void wait()
     {
         if (!ready())
@@ -120,7 +120,8 @@ class Future {
     std::shared_ptr<State> state_;
 };
 
-// Calls `f` as a method of the object that runs now, on its worker, some time after `awaited` is ready; `gone` if there is no such object any more.
+// Calls `f` as a method of the object that runs now, on its worker, some time after `awaited` is ready; `gone` if there is no such object
+// any more.
 void run_when_done(Awaited &awaited, std::function<void()> f, std::function<void(const std::string &)> gone);
 
 // Runs f, and makes its value or what it throws that of the state.

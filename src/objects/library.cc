@@ -69,7 +69,8 @@ void load_here(Worker &worker, int, Reader &from, Answer &answer)
         lock.lock();
         if (handle == nullptr) {
             libraries().erase(name);
-            throw Error("rank " + std::to_string(worker.runtime.rank()) + " cannot load " + name + ": " + (problem != nullptr ? problem : "no reason given"));
+            throw Error("rank " + std::to_string(worker.runtime.rank()) + " cannot load " + name + ": " +
+                        (problem != nullptr ? problem : "no reason given"));
         }
         library->handle = handle;
     }

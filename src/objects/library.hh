@@ -23,8 +23,8 @@ struct Library {
     void released();
 };
 
-// Brings the types of a library in on these ranks, all if none are given: a path, or a name that dlopen() finds there. Ranks where that fails are
-// named in an Error; the others have it.
+// Brings the types of a library in on these ranks, all if none are given: a path, or a name that dlopen() finds there. Ranks where that
+// fails are named in an Error; the others have it.
 void load(const std::string &name, const std::vector<int> &ranks = {});
 // No new objects of its types are made there from now on; it goes with the last one that is left.
 void unload(const std::string &name, const std::vector<int> &ranks = {});

@@ -77,7 +77,8 @@ void encode(Writer &writer, const A &argument)
 {
     if constexpr (std::is_same_v<std::decay_t<A>, Decoded<P>>)
         Codec<Decoded<P>>::write(writer, argument);
-    else if constexpr (std::is_same_v<typename OnTheWay<std::decay_t<A>>::Type, typename OnTheWay<Decoded<P>>::Type> && !std::is_pointer_v<std::decay_t<A>>)
+    else if constexpr (std::is_same_v<typename OnTheWay<std::decay_t<A>>::Type, typename OnTheWay<Decoded<P>>::Type> &&
+                       !std::is_pointer_v<std::decay_t<A>>)
         Codec<std::decay_t<A>>::write(writer, argument);
     else if constexpr (std::is_same_v<Decoded<P>, std::string> || IsView<Decoded<P>>::value)
         Codec<Decoded<P>>::write(writer, argument);
@@ -195,7 +196,8 @@ struct Glue {
                                   true)) ||
                                 ...);
             if (!found)
-                throw Error(std::string("the parameter of ") + method.name + " that came by itself does not decode, or there is no such one");
+                throw Error(std::string("the parameter of ") + method.name +
+                            " that came by itself does not decode, or there is no such one");
         }(std::make_index_sequence<Known::count>());
         run_if_complete(object, PartsOf<Arguments>::in(object, method));
     }
@@ -212,8 +214,9 @@ Method declare_method(const char *name)
     static_assert(sizeof pointer == sizeof method.pointer);
     std::memcpy(method.pointer, &pointer, sizeof pointer);
     // Views would outlive their messages.
-    if constexpr (Known::count > 1 &&
-                  []<class... A>(std::tuple<A...> *) { return (!IsView<A>::value && ...); }(static_cast<typename Known::Arguments *>(nullptr)))
+    if constexpr (Known::count > 1 && []<class... A>(std::tuple<A...> *) {
+                      return (!IsView<A>::value && ...);
+                  }(static_cast<typename Known::Arguments *>(nullptr)))
         method.part = &Glue<T, M>::part;
     return method;
 }
@@ -224,7 +227,8 @@ template <class T, class... P>
 class Declaration<T, void(P...)> {
   public:
     Declaration(const char *name, std::vector<Method> methods)
-        : type_{name, sizeof(T), alignof(T), signature<P...>, construct, destroy, nullptr, typeid(T).name(), std::move(methods), false, nullptr}
+        : type_{name,    sizeof(T),        alignof(T),         signature<P...>, construct, destroy,
+                nullptr, typeid(T).name(), std::move(methods), false,           nullptr}
     {
         if constexpr (requires(T &object, const Error &error) { object.failed(error); })
             type_.failed = [](void *instance, const Error &error) { static_cast<T *>(instance)->failed(error); };
@@ -255,7 +259,9 @@ struct Guarded {
     explicit Guarded(const char *name)
     {
         auto &type = const_cast<Type &>(type_of<T>());
-        const_cast<Method *>(type.find(hash32(name)))->ready = [](void *instance) { return static_cast<bool>((static_cast<T *>(instance)->*Condition)()); };
+        const_cast<Method *>(type.find(hash32(name)))->ready = [](void *instance) {
+            return static_cast<bool>((static_cast<T *>(instance)->*Condition)());
+        };
         type.guarded = true;
     }
 };
@@ -274,12 +280,13 @@ struct Guarded {
 
 // COMPOSITE_TYPE(Counter, (int), add, value): Counter can be created from an int, and has two methods that others may call. Once in a
 // program, behind the class, in its namespace. Methods with several versions, and templates, cannot be called.
-#define COMPOSITE_TYPE(T, constructor, ...) \
-    [[maybe_unused]] inline void (*composite_constructor_of(T *)) constructor { return nullptr; } \
-    static const ::composite::Declaration<T, void constructor> COMPOSITE_JOIN(composite_type_, __LINE__){#T, {COMPOSITE_EACH(T, __VA_ARGS__)}};
+#define COMPOSITE_TYPE(T, constructor, ...)                                                      \
+    [[maybe_unused]] inline void(*composite_constructor_of(T *)) constructor { return nullptr; } \
+    static const ::composite::Declaration<T, void constructor> COMPOSITE_JOIN(composite_type_,   \
+                                                                              __LINE__){#T, {COMPOSITE_EACH(T, __VA_ARGS__)}};
 
-// COMPOSITE_WHEN(Store, take, filled): the method take runs only while filled() is true; its messages wait until then. filled() is asked after
-// every method of the object, and must change nothing.
+// COMPOSITE_WHEN(Store, take, filled): the method take runs only while filled() is true; its messages wait until then. filled() is asked
+// after every method of the object, and must change nothing.
 #define COMPOSITE_WHEN(T, method, condition) \
     static const ::composite::Guarded<T, &T::method, &T::condition> COMPOSITE_JOIN(composite_when_, __LINE__){#method};
 
@@ -317,7 +324,10 @@ struct LocalPart final : Call {
     const Method *method;
     typename Signature<M>::template In<T> pointer;
     K kept;
-    LocalPart(const Method *method, typename Signature<M>::template In<T> pointer, K value) : method(method), pointer(pointer), kept(std::move(value)) {}
+    LocalPart(const Method *method, typename Signature<M>::template In<T> pointer, K value)
+        : method(method), pointer(pointer), kept(std::move(value))
+    {
+    }
     void execute(Object &target) override
     {
         using Known = Signature<M>;
@@ -327,7 +337,8 @@ struct LocalPart final : Call {
             return;
         auto arguments = parts.take();
         [&]<std::size_t... I>(std::index_sequence<I...>) {
-            (static_cast<T *>(target.instance())->*pointer)(pass<std::tuple_element_t<I, typename Known::Parameters>>(std::get<I>(arguments))...);
+            (static_cast<T *>(target.instance())->*pointer)(
+                pass<std::tuple_element_t<I, typename Known::Parameters>>(std::get<I>(arguments))...);
         }(std::make_index_sequence<Known::count>());
     }
 };
@@ -522,7 +533,8 @@ Future<Ref<T>> create_future(int rank, A &&...arguments)
     Runtime &runtime = Runtime::current();
     if (rank == runtime.rank() && runtime.single_threaded()) {
         fulfil(*state, [&] {
-            Object *made = make_object(Worker::current(), type_of<T>(), [&](void *memory) { new (memory) T(std::forward<A>(arguments)...); });
+            Object *made =
+                make_object(Worker::current(), type_of<T>(), [&](void *memory) { new (memory) T(std::forward<A>(arguments)...); });
             return Ref<T>(Address{rank, made->number});
         });
     } else {
@@ -541,7 +553,8 @@ template <class... A>
 Future<AnyRef> create_future(std::string_view type, int rank, const A &...arguments)
 {
     auto state = std::make_shared<AwaitedValue<AnyRef>>();
-    Constructor<std::conditional_t<std::is_convertible_v<A, std::string_view>, std::string, std::decay_t<A>>...>::send(rank, type, state, arguments...);
+    Constructor<std::conditional_t<std::is_convertible_v<A, std::string_view>, std::string, std::decay_t<A>>...>::send(rank, type, state,
+                                                                                                                       arguments...);
     return Future<AnyRef>(std::move(state));
 }
 template <class... A>

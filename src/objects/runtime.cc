@@ -153,7 +153,8 @@ void Arrived::run(Worker &worker)
         try {
             const auto found = services().by_id.find(wire.method);
             if (found == services().by_id.end())
-                throw Error("rank " + std::to_string(worker.runtime.rank()) + " has another version of this library, without what was asked for");
+                throw Error("rank " + std::to_string(worker.runtime.rank()) +
+                            " has another version of this library, without what was asked for");
             Reader from = reader();
             found->second(worker, source, from, answer);
         } catch (const std::exception &error) {
@@ -184,7 +185,8 @@ void Runtime::arrived(int source, std::span<const std::byte> header, BlockPointe
     case Kind::error: {
         if (wire.uncounted == 0)
             received_.fetch_add(1, std::memory_order_relaxed);
-        std::unique_ptr<Arrived> message(Arrived::make(wire, source, wire.all_in_data ? std::span<const std::byte>() : inlined, std::move(block)));
+        std::unique_ptr<Arrived> message(
+            Arrived::make(wire, source, wire.all_in_data ? std::span<const std::byte>() : inlined, std::move(block)));
         Reader from = message->reader();
         std::shared_ptr<Awaited> awaited;
         try {
@@ -241,7 +243,8 @@ void Runtime::send(int rank, Wire wire, const Writer &writer)
             const auto window = static_cast<std::int64_t>(options_.window);
             while (peer.on_the_way.load(std::memory_order_relaxed) >= window && !peer.lost.load(std::memory_order_acquire))
                 peer.waiters.wait_unless(
-                    [&] { return peer.on_the_way.load(std::memory_order_relaxed) < window || peer.lost.load(std::memory_order_acquire); }, true);
+                    [&] { return peer.on_the_way.load(std::memory_order_relaxed) < window || peer.lost.load(std::memory_order_acquire); },
+                    true);
             std::size_t charge = message_charge + writer.bulk_bytes();
             if (writer.inlined().size() > Network::largest_header - sizeof wire)
                 charge += Writer::rounded(writer.inlined().size());
@@ -305,7 +308,8 @@ void Runtime::begun(int source, std::size_t charge)
 {
     Peer &peer = peers_[source];
     const auto share = static_cast<std::int64_t>(options_.window / 4);
-    const std::int64_t now = peer.begun.fetch_add(static_cast<std::int64_t>(charge), std::memory_order_relaxed) + static_cast<std::int64_t>(charge);
+    const std::int64_t now =
+        peer.begun.fetch_add(static_cast<std::int64_t>(charge), std::memory_order_relaxed) + static_cast<std::int64_t>(charge);
     if (now < share)
         return;
     const std::int64_t told = peer.begun.exchange(0, std::memory_order_relaxed);
@@ -356,7 +360,8 @@ std::shared_ptr<Awaited> Runtime::take_expected(std::uint64_t call, int rank)
     return std::move(entry.awaited);
 }
 
-void Runtime::ask(int rank, std::uint32_t service, const Writer &arguments, std::shared_ptr<Awaited> awaited, bool any_worker, bool uncounted)
+void Runtime::ask(int rank, std::uint32_t service, const Writer &arguments, std::shared_ptr<Awaited> awaited, bool any_worker,
+                  bool uncounted)
 {
     Wire wire{Kind::service};
     wire.object = any_worker ? 1 : 0;

@@ -1,8 +1,8 @@
 // What a rank has: its workers and objects, the calls it waits for, and a network that carries messages to other ranks.
 //
 // Flow: a rank may have `window` bytes of calls on the way to another that have not been begun there. Who sends more waits, with its object
-// held, until that rank has caught up. A call is counted as begun when its worker has taken it, even if it must then wait for its condition: so
-// two ranks that fill each other's queues cannot wait for each other.
+// held, until that rank has caught up. A call is counted as begun when its worker has taken it, even if it must then wait for its
+// condition: so two ranks that fill each other's queues cannot wait for each other.
 #pragma once
 
 #include <atomic>
@@ -70,7 +70,8 @@ struct Wire {
 };
 static_assert(sizeof(Wire) == 40);
 
-// Where the result of a call goes to: to a future of this process, to a call of another rank, or, if it was sent as past, only errors and to the sender.
+// Where the result of a call goes to: to a future of this process, to a call of another rank, or, if it was sent as past, only errors and
+// to the sender.
 class Answer {
   public:
     Address sender;

@@ -62,10 +62,10 @@ void Reporter::tell(const char *state)
 {
     const Runtime::Counts counts = runtime_.counts();
     char line[256];
-    const int length = std::snprintf(line, sizeof line, "%s %d %d %s %lld %lld %lld %lld %lld\n", token_, runtime_.rank(), runtime_.size(), state,
-                                     static_cast<long long>(counts.objects), static_cast<long long>(counts.queued),
-                                     static_cast<long long>(counts.ran), static_cast<long long>(counts.sent),
-                                     static_cast<long long>(counts.received));
+    const int length =
+        std::snprintf(line, sizeof line, "%s %d %d %s %lld %lld %lld %lld %lld\n", token_, runtime_.rank(), runtime_.size(), state,
+                      static_cast<long long>(counts.objects), static_cast<long long>(counts.queued), static_cast<long long>(counts.ran),
+                      static_cast<long long>(counts.sent), static_cast<long long>(counts.received));
     // Lost when nobody listens any more, which is nothing to this program.
     [[maybe_unused]] const auto sent = send(socket_, line, static_cast<std::size_t>(length), MSG_DONTWAIT | MSG_NOSIGNAL);
 }

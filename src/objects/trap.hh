@@ -1,6 +1,6 @@
-// A result in memory that cannot be touched until it is there. Who uses it needs no check: the first touch of a page that is not there yet faults,
-// the handler leaves the method where it is, with the registers as the kernel saved them, and lets others run; when the result has come
-// the page is opened and the instruction goes on. The memory belongs to the thread of the method that made the call.
+// A result in memory that cannot be touched until it is there. Who uses it needs no check: the first touch of a page that is not there yet
+// faults, the handler leaves the method where it is, with the registers as the kernel saved them, and lets others run; when the result has
+// come the page is opened and the instruction goes on. The memory belongs to the thread of the method that made the call.
 //
 // A system call on it fails with EFAULT instead of waiting. A result that will not come ends the program where it is touched, with a
 // sentence that says why; wait() throws that as an Error before.

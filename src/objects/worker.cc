@@ -89,7 +89,8 @@ void Worker::post_in_order(Item *item)
 {
     posted_.fetch_add(1, std::memory_order_relaxed);
     item->next = inbox_.load(std::memory_order_relaxed);
-    // [W1] publishes the item; pairs with [W2]. Sequentially consistent with the look at sleeping_: either the sleeper sees the item or we see it sleep.
+    // [J1] publishes the item; pairs with [J2]. Sequentially consistent with the look at sleeping_: either the sleeper sees the item or we
+    // see it sleep.
     while (!inbox_.compare_exchange_weak(item->next, item, std::memory_order_seq_cst, std::memory_order_relaxed)) {
     }
     if (sleeping_.load(std::memory_order_seq_cst)) {
@@ -100,7 +101,7 @@ void Worker::post_in_order(Item *item)
 
 Item *Worker::next_item()
 {
-    // [W2] sees what was posted; pairs with [W1].
+    // [J2] sees what was posted; pairs with [J1].
     if (inbox_.load(std::memory_order_relaxed) != nullptr) {
         Item *newest = inbox_.exchange(nullptr, std::memory_order_acquire);
         Item *oldest = nullptr;

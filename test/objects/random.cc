@@ -1,5 +1,5 @@
-// Random messages among objects on all ranks. Each message has a number that counts those from its sender to its receiver, and a payload of random
-// length made from both: order and content are checked where it arrives, and that all have arrived at the end.
+// Random messages among objects on all ranks. Each message has a number that counts those from its sender to its receiver, and a payload of
+// random length made from both: order and content are checked where it arrives, and that all have arrived at the end.
 // Usage: random [--objects N] [--messages N] [--workers N] [--seed N]
 #include "session.h"
 

@@ -1,5 +1,5 @@
-// Objects that talk, on ranks that are threads. Promise: a message reaches the object it was sent to, in the order of its sender, with its arguments;
-// what goes wrong comes back to who sent it; an object runs one method at a time unless it waits.
+// Objects that talk, on ranks that are threads. Promise: a message reaches the object it was sent to, in the order of its sender, with its
+// arguments; what goes wrong comes back to who sent it; an object runs one method at a time unless it waits.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -96,7 +96,8 @@ TEST_P(Objects, TakeArgumentsOfManyKinds)
                 EXPECT_EQ(counter.now(&Counter::sum, numbers, text), static_cast<long>(4 * count)) << count;
                 EXPECT_EQ(counter.now(&Counter::sum, std::span<const int>(numbers), "four"), static_cast<long>(3 * count + 4)) << count;
             }
-            EXPECT_EQ(counter.now(&Counter::join, std::vector<std::string>{"a", "bc", std::string(3000, 'd')}, "-"), "a-bc-" + std::string(3000, 'd'));
+            EXPECT_EQ(counter.now(&Counter::join, std::vector<std::string>{"a", "bc", std::string(3000, 'd')}, "-"),
+                      "a-bc-" + std::string(3000, 'd'));
             for (const std::size_t size : {1, 10, 1023, 1024, 100000}) {
                 Buffer bytes(size);
                 std::memset(bytes.data(), 7, bytes.size());
@@ -195,9 +196,12 @@ TEST_P(Objects, GoOnWithWhatTheyGet)
         std::vector<Future<int>> all;
         for (int i = 0; i < 20; ++i)
             all.push_back(create<Counter>(i % runtime.size(), i).future(&Counter::value));
-        EXPECT_EQ(when_all(std::move(all)).then([](std::vector<int> values) { return std::accumulate(values.begin(), values.end(), 0); }).get(), 190);
+        EXPECT_EQ(
+            when_all(std::move(all)).then([](std::vector<int> values) { return std::accumulate(values.begin(), values.end(), 0); }).get(),
+            190);
         auto counter = create<Counter>(runtime.size() - 1, 3);
-        auto [value, text] = when_all(counter.future(&Counter::value), counter.future(&Counter::join, std::vector<std::string>{"x", "y"}, "+")).get();
+        auto [value, text] =
+            when_all(counter.future(&Counter::value), counter.future(&Counter::join, std::vector<std::string>{"x", "y"}, "+")).get();
         EXPECT_EQ(value, 3);
         EXPECT_EQ(text, "x+y");
         EXPECT_THROW(when_all(counter.future(&Counter::value), counter.future(&Counter::fails)).get(), Error);

@@ -1,5 +1,5 @@
-// What src/objects stands on. Promises: a context goes on where it was left; bytes decode to what was encoded and to nothing else; a heap gives
-// out memory that overlaps nothing; a method runs when its condition holds, or when all its messages have come; a trap waits.
+// What src/objects stands on. Promises: a context goes on where it was left; bytes decode to what was encoded and to nothing else; a heap
+// gives out memory that overlaps nothing; a method runs when its condition holds, or when all its messages have come; a trap waits.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -104,7 +104,8 @@ TEST(ObjectsCodec, DecodesWhatWasEncoded)
               (std::vector<std::string>{"", "a", std::string(2000, 'b'), std::string(1500, 'c')}));
     EXPECT_EQ(round_trip(std::tuple(1, 2.5, std::string("x"), std::vector<char>(1025, 'y'))),
               std::tuple(1, 2.5, std::string("x"), std::vector<char>(1025, 'y')));
-    EXPECT_EQ(round_trip(std::pair(std::optional<std::string>("z"), std::optional<int>())), std::pair(std::optional<std::string>("z"), std::optional<int>()));
+    EXPECT_EQ(round_trip(std::pair(std::optional<std::string>("z"), std::optional<int>())),
+              std::pair(std::optional<std::string>("z"), std::optional<int>()));
     for (std::size_t size = 0; size < 3000; size += 7)
         EXPECT_EQ(round_trip(std::vector<double>(size, 1.5)), std::vector<double>(size, 1.5));
 }
@@ -121,7 +122,8 @@ TEST(ObjectsCodec, ReadsNothingBeyondWhatCame)
                 each = static_cast<std::byte>(random() % 4 == 0 ? random() : 0);
         Reader reader(inlined, bulk);
         try {
-            (void)Codec<std::tuple<std::vector<std::string>, std::vector<int>, Buffer, std::string, std::optional<std::string>>>::read(reader);
+            (void)Codec<std::tuple<std::vector<std::string>, std::vector<int>, Buffer, std::string, std::optional<std::string>>>::read(
+                reader);
             reader.finished();
         } catch (const Error &) {
             ++errors;
@@ -217,7 +219,10 @@ TEST(ObjectsConditions, FailWithTheObject)
 
 class Joiner {
   public:
-    void join(int number, std::string text, double factor) { seen_.push_back(std::to_string(number) + text + std::to_string(static_cast<int>(factor))); }
+    void join(int number, std::string text, double factor)
+    {
+        seen_.push_back(std::to_string(number) + text + std::to_string(static_cast<int>(factor)));
+    }
     std::vector<std::string> seen() { return seen_; }
 
   private:
