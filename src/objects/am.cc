@@ -148,10 +148,11 @@ class ActiveMessages final : public Network {
 
     void sleep() override
     {
-        // The handlers run in this thread only, so nothing comes between the look and the wait.
-        __atomic_store_n(&came_, 0, __ATOMIC_RELAXED);
+        // Handlers may run in MPI's own thread, too. [J10] sees what a handler posted that we forget here; pairs with [J9].
+        __atomic_exchange_n(&came_, 0, __ATOMIC_ACQUIRE);
         MPIX_Am_progress(comm_);
-        MPIX_Am_wait(&came_);
+        if (runtime_->nothing_to_run())
+            MPIX_Am_wait(&came_);
     }
 
     bool alive(int rank) override
@@ -173,13 +174,13 @@ class ActiveMessages final : public Network {
     static void arrived(const MPIX_Am_message *message, void *state)
     {
         auto *self = static_cast<ActiveMessages *>(state);
-        __atomic_store_n(&self->came_, 1, __ATOMIC_RELAXED);
         BlockPointer block;
         if (message->size > 0)
             block.reset(Block::of(message->data));
         self->runtime_->arrived(message->source,
                                 {static_cast<const std::byte *>(message->header), static_cast<std::size_t>(message->header_size)},
                                 std::move(block));
+        __atomic_store_n(&self->came_, 1, __ATOMIC_RELEASE);  // [J9] publishes what was posted; pairs with [J10]
     }
 
     std::vector<Process> processes_;

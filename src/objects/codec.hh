@@ -32,10 +32,14 @@ class Writer {
     Writer(const Writer &) = delete;
     Writer &operator=(const Writer &) = delete;
 
-    // The bytes must stay until the message is sent, when there are bulk_size or more.
+    // The bytes must stay until the message is sent, when there are bulk_size or more and copies are not kept.
     void put(const void *bytes, std::size_t size, std::size_t alignment)
     {
         if (size >= bulk_size) {
+            if (keeping_copies_) {
+                const auto *from = static_cast<const std::byte *>(bytes);
+                bytes = copies_.emplace_back(from, from + size).data();
+            }
             bulk_.push_back({static_cast<const std::byte *>(bytes), size});
             bulk_bytes_ = rounded(bulk_bytes_) + size;
             return;
@@ -55,6 +59,9 @@ class Writer {
         static_assert(std::is_trivially_copyable_v<T>);
         put(&value, sizeof value, alignof(T));
     }
+
+    // For what goes before the message is sent: long things, too, are copied.
+    void keep_copies(bool keep) { keeping_copies_ = keep; }
 
     // What was written: the short part, and the long one, if there is only one piece of it, as it is.
     std::span<const std::byte> inlined() const { return {data_, size_}; }
@@ -88,6 +95,8 @@ class Writer {
     std::vector<std::byte> more_;
     std::vector<std::span<const std::byte>> bulk_;
     std::size_t bulk_bytes_ = 0;
+    std::vector<std::vector<std::byte>> copies_;
+    bool keeping_copies_ = false;
 };
 
 class Reader {

@@ -149,7 +149,8 @@ int main(int count, char **arguments)
                 break;
             line[got] = 0;
             take(ranks, line, token);
-            if (Clock::now() >= next)
+            // What the ranks told at their end is read to the last line.
+            if (!ended && Clock::now() >= next)
                 break;
         }
         if (!ranks.empty() && (ended || Clock::now() >= next)) {

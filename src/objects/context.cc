@@ -21,6 +21,9 @@ namespace composite {
 
 namespace bc = boost::context::detail;
 
+// Below a stack. A frame of up to this size cannot step over it.
+constexpr std::size_t guard = 64 * 1024;
+
 struct Context::Entry {
     static void enter(bc::transfer_t from)
     {
@@ -39,16 +42,17 @@ Context::Context(std::size_t stack_size, void (*body)(void *), void *argument) :
 {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     size_ = (stack_size + page - 1) / page * page;
-    memory_ = mmap(nullptr, size_ + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    const std::size_t below = (guard + page - 1) / page * page;
+    memory_ = mmap(nullptr, size_ + below, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (memory_ == MAP_FAILED)
         throw Error("there is no memory for the stack of one more method that waits; let fewer wait at a time, or raise vm.max_map_count");
-    bottom_ = static_cast<char *>(memory_) + page;
-    if (mprotect(static_cast<char *>(memory_) + page, size_, PROT_READ | PROT_WRITE) != 0) {
-        munmap(memory_, size_ + page);
+    bottom_ = static_cast<char *>(memory_) + below;
+    if (mprotect(static_cast<char *>(memory_) + below, size_, PROT_READ | PROT_WRITE) != 0) {
+        munmap(memory_, size_ + below);
         throw Error("there is no memory for the stack of one more method that waits; let fewer wait at a time, or raise vm.max_map_count");
     }
     known_size_ = size_;
-    at_ = bc::make_fcontext(static_cast<char *>(memory_) + page + size_, size_, &Entry::enter);
+    at_ = bc::make_fcontext(static_cast<char *>(memory_) + below + size_, size_, &Entry::enter);
 #if defined(__SANITIZE_THREAD__)
     fiber_ = __tsan_create_fiber(0);
 #endif

@@ -21,7 +21,7 @@ class Context {
 
     // Called on the stack that runs, which must be this one's. Returns when somebody switches back, on the same thread.
     void switch_to(Context &next);
-    // Whether it is in the page behind the end of the stack.
+    // Whether it is in the pages behind the end of the stack, which nobody may touch.
     bool guards(const void *address) const;
 
   private:
@@ -33,7 +33,7 @@ class Context {
     void arrived(Context &previous);
 
     void *memory_ = nullptr;
-    std::size_t size_ = 0;  // of the stack, without the page before it
+    std::size_t size_ = 0;  // of the stack, without the pages before it
     const void *bottom_ = nullptr;
     std::size_t known_size_ = 0;  // what the address sanitizer says of a thread's own stack
     void *at_ = nullptr;

@@ -48,16 +48,26 @@ void set_here(Worker &worker, int, Reader &from, Answer &answer)
     const auto waiting = std::exchange(state.waiting, {});
     std::set<int> ranks;
     for (const auto &[rank, call] : waiting)
-        if (rank != worker.runtime.rank())
+        if (rank != worker.runtime.rank() && !worker.runtime.is_lost(rank))
             ranks.insert(rank);
+    wake(worker.runtime, worker.runtime.rank(), waiting);
     if (!ranks.empty()) {
         Writer writer;
         Codec<std::vector<std::pair<int, std::uint64_t>>>::write(writer, waiting);
         Wire wire{Kind::service};
         wire.method = woken_service;
-        worker.runtime.multicast({ranks.begin(), ranks.end()}, wire, writer);
+        try {
+            worker.runtime.multicast({ranks.begin(), ranks.end()}, wire, writer);
+        } catch (const Error &) {
+            // Somebody is gone. Who was told already takes no notice of a second time.
+            for (const int rank : ranks) {
+                try {
+                    worker.runtime.send(rank, wire, writer);
+                } catch (const Error &) {
+                }
+            }
+        }
     }
-    wake(worker.runtime, worker.runtime.rank(), waiting);
     answer.done();
 }
 

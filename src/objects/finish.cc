@@ -8,7 +8,8 @@ namespace composite {
 struct Finishing {
     using Counts = std::pair<std::int64_t, std::int64_t>;
 
-    // No item was posted between the two sums, and in between every worker had nothing to do.
+    // No item was posted between the two sums, and in between every worker had nothing to do and no method waited for a window: one that
+    // went on in between was posted for that.
     static bool idle(const Runtime &runtime, const Worker *besides)
     {
         auto posted = [&] {
@@ -21,7 +22,8 @@ struct Finishing {
         for (const auto &each : runtime.workers_)
             if (each.get() == besides ? !each->empty() : !each->idling())
                 return false;
-        return posted() == before;
+        // [J8] sees what was posted for those who go on; pairs with [J7].
+        return runtime.held_.load(std::memory_order_acquire) == 0 && posted() == before;
     }
 
     static void count(Worker &worker, int, Reader &from, Answer &answer)
@@ -94,8 +96,13 @@ void Runtime::finish()
             }
         }
     }
-    while (finished_.load(std::memory_order_acquire) < round && !peers_[0].lost.load(std::memory_order_acquire))
-        finishing_.wait_unless([&] { return finished_.load(std::memory_order_acquire) >= round; });
+    const auto over = [&] {
+        return finished_.load(std::memory_order_acquire) >= round || peers_[0].lost.load(std::memory_order_acquire);
+    };
+    while (!over())
+        finishing_.wait_unless(over);
+    if (finished_.load(std::memory_order_acquire) < round)
+        throw Error("rank 0 is gone, which would have told when all ranks have finished");
 }
 
 }  // namespace composite

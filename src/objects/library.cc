@@ -24,18 +24,28 @@ std::map<std::string, std::unique_ptr<Library>> &libraries()
 
 // Messages whose code is in the library may still be in the queues: it is closed when every worker has run what it had twice.
 struct Close : Item {
-    Close(Runtime &runtime, void *handle) : runtime(runtime), handle(handle) {}
+    Close(Runtime &runtime, Library &library) : runtime(runtime), library(library) {}
     void run(Worker &) override
     {
         if (++round < 2 * runtime.worker_count()) {
             runtime.worker(round % runtime.worker_count()).post(this);
             return;
         }
-        dlclose(handle);
+        std::unique_lock lock(mutex);
+        if (std::exchange(library.again, false)) {
+            lock.unlock();
+            round = 0;
+            runtime.worker(0).post(this);
+            return;
+        }
+        library.closing = false;
+        // Under the lock, so that nobody loads it meanwhile.
+        if (library.leaving && library.objects == 0)
+            dlclose(std::exchange(library.handle, nullptr));
         delete this;
     }
     Runtime &runtime;
-    void *handle;
+    Library &library;
     std::size_t round = 0;
 };
 
@@ -44,10 +54,13 @@ void close_if_left(Library &library)
 {
     if (!library.leaving || library.objects > 0)
         return;
+    if (library.closing) {
+        library.again = true;
+        return;
+    }
+    library.closing = true;
     Runtime &runtime = Runtime::current();
-    auto *close = new Close(runtime, library.handle);
-    libraries().erase(library.name);
-    runtime.service_worker().post(close);
+    runtime.service_worker().post(new Close(runtime, library));
 }
 
 void load_here(Worker &worker, int, Reader &from, Answer &answer)
@@ -55,12 +68,13 @@ void load_here(Worker &worker, int, Reader &from, Answer &answer)
     const std::string name = Codec<std::string>::read(from);
     std::unique_lock lock(mutex);
     auto &known = libraries()[name];
-    if (known != nullptr && known->leaving)
-        known->leaving = false;
     if (known == nullptr) {
         known = std::make_unique<Library>();
         known->name = name;
-        Library *library = known.get();
+    }
+    Library *library = known.get();
+    library->leaving = false;
+    if (library->handle == nullptr) {
         lock.unlock();
         loading = library;
         void *handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -68,7 +82,7 @@ void load_here(Worker &worker, int, Reader &from, Answer &answer)
         const char *problem = handle == nullptr ? dlerror() : nullptr;
         lock.lock();
         if (handle == nullptr) {
-            libraries().erase(name);
+            library->leaving = true;
             throw Error("rank " + std::to_string(worker.runtime.rank()) + " cannot load " + name + ": " +
                         (problem != nullptr ? problem : "no reason given"));
         }
@@ -82,7 +96,7 @@ void unload_here(Worker &worker, int, Reader &from, Answer &answer)
     const std::string name = Codec<std::string>::read(from);
     std::lock_guard lock(mutex);
     const auto found = libraries().find(name);
-    if (found == libraries().end())
+    if (found == libraries().end() || !found->second->there())
         throw Error("rank " + std::to_string(worker.runtime.rank()) + " has not loaded " + name);
     found->second->leaving = true;
     close_if_left(*found->second);
@@ -93,7 +107,8 @@ void loaded_here(Worker &, int, Reader &from, Answer &answer)
 {
     const std::string name = Codec<std::string>::read(from);
     std::lock_guard lock(mutex);
-    answer.value(libraries().contains(name));
+    const auto found = libraries().find(name);
+    answer.value(found != libraries().end() && found->second->there());
 }
 
 const std::uint32_t load_service = Runtime::add_service("load", load_here);

@@ -9,12 +9,18 @@
 
 namespace composite {
 
-// A library that this process has loaded. It goes when that was asked for and no object of its types is left.
+// A library that this process has loaded. It goes when that was asked for and no object of its types is left. What is known of it stays:
+// types point to it until they are gone.
 struct Library {
     std::string name;
     void *handle = nullptr;
     long objects = 0;
     bool leaving = false;
+    // The item that closes it is on its way; it must go round again because the library was used meanwhile.
+    bool closing = false, again = false;
+
+    // What is not closed yet, but will be unless it is loaded again, is not there.
+    bool there() const { return handle != nullptr && !(leaving && objects == 0); }
 
     // The one whose types register now, on this thread.
     static Library *being_loaded();

@@ -83,9 +83,10 @@ void encode(Writer &writer, const A &argument)
     else if constexpr (std::is_same_v<Decoded<P>, std::string> || IsView<Decoded<P>>::value)
         Codec<Decoded<P>>::write(writer, argument);
     else {
-        // Converted to what the method takes. It must stay until it is sent, should it be long: it is no view, so it is short or copied.
-        static_assert(sizeof(Decoded<P>) < bulk_size, "give the exact type of so large an argument");
+        // Converted to what the method takes, which is gone before the message is sent.
+        writer.keep_copies(true);
         Codec<Decoded<P>>::write(writer, Decoded<P>(argument));
+        writer.keep_copies(false);
     }
 }
 

@@ -29,6 +29,14 @@ Services &services()
     return instance;
 }
 
+// A method that waits for the window of another rank.
+struct Held {
+    explicit Held(std::atomic<int> &count) : count(count) { count.fetch_add(1, std::memory_order_relaxed); }
+    // [J7] publishes that it was posted, to go on; pairs with [J8].
+    ~Held() { count.fetch_sub(1, std::memory_order_release); }
+    std::atomic<int> &count;
+};
+
 std::string gone(int rank) { return "rank " + std::to_string(rank) + " is gone: what it was asked for will not come"; }
 
 }  // namespace
@@ -159,6 +167,8 @@ void Arrived::run(Worker &worker)
             found->second(worker, source, from, answer);
         } catch (const std::exception &error) {
             answer.failed(error.what());
+        } catch (...) {
+            answer.failed("what was asked for threw something that is no std::exception");
         }
         delete this;
     } else {
@@ -241,10 +251,16 @@ void Runtime::send(int rank, Wire wire, const Writer &writer)
             throw Error(gone(rank));
         if (wire.kind <= Kind::part) {
             const auto window = static_cast<std::int64_t>(options_.window);
-            while (peer.on_the_way.load(std::memory_order_relaxed) >= window && !peer.lost.load(std::memory_order_acquire))
-                peer.waiters.wait_unless(
-                    [&] { return peer.on_the_way.load(std::memory_order_relaxed) < window || peer.lost.load(std::memory_order_acquire); },
-                    true);
+            const auto may_go_on = [&] {
+                return peer.on_the_way.load(std::memory_order_relaxed) < window || peer.lost.load(std::memory_order_acquire);
+            };
+            if (!may_go_on()) {
+                const Held held(held_);
+                while (!may_go_on())
+                    peer.waiters.wait_unless(may_go_on, true);
+            }
+            if (peer.lost.load(std::memory_order_acquire))
+                throw Error(gone(rank));
             std::size_t charge = message_charge + writer.bulk_bytes();
             if (writer.inlined().size() > Network::largest_header - sizeof wire)
                 charge += Writer::rounded(writer.inlined().size());
@@ -254,6 +270,8 @@ void Runtime::send(int rank, Wire wire, const Writer &writer)
     if (wire.kind != Kind::credit && wire.uncounted == 0)
         Worker::count(worker.sent);
     carry(rank, wire, writer);
+    if (rank == rank_ && wire.kind <= Kind::part)
+        too_many(worker_of(wire.object));
 }
 
 void Runtime::multicast(const std::vector<int> &ranks, Wire wire, const Writer &writer)
@@ -408,6 +426,7 @@ void Runtime::lost(int rank)
     for (const auto &each : failing)
         each->fail(gone(rank));
     peer.waiters.wake_all();
+    finishing_.wake_all();
 }
 
 // ---- errors of messages that nobody waits for -------------------------------------------------------------------------
@@ -432,12 +451,17 @@ void Runtime::report(Address sender, const std::string &error)
             Object *object = number == 0 ? nullptr : worker.objects.find(number);
             if (object == nullptr || object->type->failed == nullptr) {
                 worker.runtime.say(error);
+            } else if (object->held) {
+                worker.post(this);
+                return;
             } else {
                 run_as_method(worker, *object, [&] {
                     try {
                         object->type->failed(object->instance(), Error(error));
                     } catch (const std::exception &another) {
                         worker.runtime.say(error + "; handling this: " + another.what());
+                    } catch (...) {
+                        worker.runtime.say(error + "; handling this threw something that is no std::exception");
                     }
                 });
             }
@@ -451,9 +475,11 @@ void Runtime::report(Address sender, const std::string &error)
 
 void Runtime::say(const std::string &error)
 {
-    std::lock_guard lock(error_mutex_);
-    if (on_error_)
-        on_error_(error);
+    std::unique_lock lock(error_mutex_);
+    const auto handler = on_error_;
+    lock.unlock();
+    if (handler)
+        handler(error);
     else
         std::fprintf(stderr, "composite objects, rank %d: a message failed: %s\n", rank_, error.c_str());
 }
@@ -539,7 +565,7 @@ void Runtime::sleep()
     look_for_dead();
 }
 
-// Looks for those who owe us an answer, now and then. A message that says nothing cannot be sent to who is gone, where the network notices.
+// Looks for those whom somebody waits for, now and then: they owe us an answer, must catch up, or are to end finish(). A message that says nothing cannot be sent to who is gone, where the network notices.
 void Runtime::look_for_dead()
 {
     const auto now = std::chrono::steady_clock::now();
@@ -553,6 +579,11 @@ void Runtime::look_for_dead()
             if (each.rank >= 0)
                 owing[static_cast<std::size_t>(each.rank)] = true;
     }
+    for (int rank = 0; rank < size_; ++rank)
+        if (peers_[rank].on_the_way.load(std::memory_order_relaxed) >= static_cast<std::int64_t>(options_.window))
+            owing[static_cast<std::size_t>(rank)] = true;
+    if (entered_.load(std::memory_order_relaxed) > finished_.load(std::memory_order_relaxed))
+        owing[0] = true;
     const Wire wire{Kind::credit};
     for (int rank = 0; rank < size_; ++rank) {
         if (!owing[static_cast<std::size_t>(rank)] || rank == rank_ || peers_[rank].lost.load(std::memory_order_acquire))

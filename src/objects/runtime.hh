@@ -139,6 +139,7 @@ class Runtime {
     int rank() const { return rank_; }
     int size() const { return size_; }
     // Collective: serves until all ranks have come here and no message is on the way or waits to be run. Methods that wait stay.
+    // Throws Error when rank 0, which tells the others of the end, is gone.
     void finish();
     // Errors of messages whose sender does not want to know them; otherwise they are printed.
     void on_error(std::function<void(const std::string &)> handler);
@@ -165,6 +166,9 @@ class Runtime {
     // By the network, one at a time.
     void arrived(int source, std::span<const std::byte> header, BlockPointer block);
     void lost(int rank);
+    bool is_lost(int rank) const { return peers_[static_cast<std::size_t>(rank)].lost.load(std::memory_order_acquire); }
+    // For the only thread: whether it has anything to run.
+    bool nothing_to_run() const { return workers_.front()->empty(); }
     // By workers.
     bool poll();
     void sleep();
@@ -221,6 +225,8 @@ class Runtime {
     // How often finish() was called, and how often it has ended.
     std::atomic<std::uint64_t> entered_{0}, finished_{0};
     WaitList finishing_;
+    // Methods that wait for the window of another rank: they have begun and are in no queue.
+    std::atomic<int> held_{0};
     std::unique_ptr<Reporter> reporter_;
 };
 

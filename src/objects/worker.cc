@@ -113,7 +113,9 @@ Item *Worker::next_item()
     Item *item = first_;
     if (item != nullptr) {
         first_ = item->next;
-        count(taken_);
+        busy_.store(true, std::memory_order_relaxed);
+        // [J5] publishes busy_; pairs with [J6]: an item is queued until its worker is known to be busy.
+        taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
     return item;
 }
@@ -127,7 +129,6 @@ void Worker::loop()
         }
         if (Item *item = next_item(); item != nullptr) {
             idle_rounds_ = 0;
-            busy_.store(true, std::memory_order_relaxed);
             item->run(*this);
         } else if (stopping_) {
             resume(root_);
@@ -179,8 +180,20 @@ void Worker::resume(Context &context)
     from->switch_to(context);
 }
 
+void Worker::reserve_stack()
+{
+    if (!free_.empty())
+        return;
+    auto made = std::make_unique<Context>(
+        stack_size_, [](void *self) { static_cast<Worker *>(self)->loop(); }, this);
+    Context *const context = made.get();
+    stacks_.emplace(context, std::move(made));
+    free_.push_back(context);
+}
+
 void Worker::wait(bool holds)
 {
+    reserve_stack();
     Object *const mine = object;
     const Address from = sender;
     if (mine != nullptr) {
@@ -190,12 +203,6 @@ void Worker::wait(bool holds)
             recheck(*this, *mine);
     }
     Context *const here = running_;
-    if (free_.empty()) {
-        auto made = std::make_unique<Context>(
-            stack_size_, [](void *self) { static_cast<Worker *>(self)->loop(); }, this);
-        free_.push_back(made.get());
-        stacks_.emplace(made.get(), std::move(made));
-    }
     running_ = free_.back();
     free_.pop_back();
     object = nullptr;

@@ -87,6 +87,8 @@ class Worker {
     void post_in_order(Item *item);
     // Leaves the method that runs where it is, until its Waiter is run; meanwhile others run, also of the same object unless it `holds` it.
     void wait(bool holds = false);
+    // What the next wait() needs. Throws Error when there is no memory for it; wait() does not, then.
+    void reserve_stack();
     // Lets everything run that was posted to this worker before.
     void yield(bool holds = false);
     // On the stack of the thread, until stop() is run.
@@ -106,7 +108,11 @@ class Worker {
         counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
     }
     // Posted and not yet run.
-    std::int64_t queued() const { return posted_.load(std::memory_order_relaxed) - taken_.load(std::memory_order_relaxed); }
+    std::int64_t queued() const
+    {
+        // [J6] sees who is busy with what was taken; pairs with [J5].
+        return posted_.load(std::memory_order_relaxed) - taken_.load(std::memory_order_acquire);
+    }
     std::int64_t posted() const { return posted_.load(std::memory_order_relaxed); }
     // Nothing to run and nothing that runs.
     bool idling() const { return queued() == 0 && !busy_.load(std::memory_order_acquire); }
@@ -140,10 +146,10 @@ class Worker {
     bool stopping_ = false;
 };
 
-// A method that waits, as an item: it lies on the stack of the method.
+// A method that waits, as an item: it lies on the stack of the method. Made before others know of it: only making it may fail.
 class Waiter : public Item {
   public:
-    Waiter() : worker_(Worker::current()), context_(worker_.running()), object_(worker_.object) {}
+    Waiter() : worker_(Worker::current()), context_(worker_.running()), object_(worker_.object) { worker_.reserve_stack(); }
     void run(Worker &worker) override;
     // From any thread, once.
     void wake() { worker_.post(this); }

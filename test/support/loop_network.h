@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -19,7 +20,10 @@ class Loop {
   public:
     explicit Loop(int size) : queues_(static_cast<std::size_t>(size)) {}
 
-    // Runs `body` on every rank at once, each with a runtime of its own, until all have finished.
+    // Thrown by `body` for a rank that dies: it does nothing more, and others can find that out.
+    struct Dies {};
+
+    // Runs `body` on every rank at once, each with a runtime of its own, until all have finished, or cannot because one died.
     static void run(int size, const Options &options, const std::function<void(Runtime &)> &body)
     {
         Loop loop(size);
@@ -29,10 +33,17 @@ class Loop {
                 Runtime runtime(std::make_unique<Port>(loop, rank), options);
                 try {
                     body(runtime);
+                } catch (const Dies &) {
+                    loop.dead_ = rank;
+                    return;
                 } catch (const std::exception &error) {
                     ADD_FAILURE() << "rank " << rank << ": " << error.what();
                 }
-                runtime.finish();
+                try {
+                    runtime.finish();
+                } catch (const Error &error) {
+                    EXPECT_GE(loop.dead_, 0) << "rank " << rank << ": " << error.what();
+                }
             });
         for (auto &each : threads)
             each.join();
@@ -77,11 +88,13 @@ class Loop {
             runtime->arrived(message.source, message.header, std::move(message.block));
         }
         void sleep() override { std::this_thread::yield(); }
+        bool alive(int rank) override { return loop.dead_ != rank; }
         Loop &loop;
         const int me;
         Runtime *runtime = nullptr;
     };
     std::vector<Queue> queues_;
+    std::atomic<int> dead_{-1};
 };
 
 }  // namespace composite::test

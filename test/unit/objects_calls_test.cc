@@ -2,11 +2,14 @@
 // arguments; what goes wrong comes back to who sent it; an object runs one method at a time unless it waits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <map>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "objects/event.hh"
 #include "objects/ref.hh"
 #include "support/loop_network.h"
 #include "support/sanitizers.h"
@@ -287,6 +290,96 @@ TEST_P(Objects, WaitWhenTooMuchIsOnTheWay)
         while (value < count)
             value = target.now(&Counter::value);
         EXPECT_EQ(value, count);
+    });
+}
+
+TEST_P(Objects, FinishWhenNobodyWaitsToSend)
+{
+    const int count = 50000 / static_cast<int>(pm::test::slowdown);
+    Options narrow = options();
+    narrow.window = 8 * 1024;
+    Loop::run(ranks(), narrow, [&](Runtime &runtime) {
+        Ref<Counter> target;
+        if (runtime.rank() == 0) {
+            target = create<Counter>(runtime.size() - 1, 0);
+            create<Flooder>(0).past(&Flooder::flood, target, count);
+        }
+        runtime.finish();
+        if (runtime.rank() == 0) {
+            EXPECT_EQ(target.now(&Counter::value), count);
+        }
+    });
+}
+
+TEST_P(Objects, WaitWhenTooManyAreQueuedByName)
+{
+    run([](Runtime &runtime) {
+        const AnyRef counter = create<Counter>(0, 0);
+        for (int i = 0; i < 100000; ++i)
+            counter.past("add", 1);
+        EXPECT_LE(runtime.counts().queued, 65536 + 1);
+        EXPECT_EQ(counter.now<int>("value"), 100000);
+    });
+}
+
+void throw_a_number(Worker &, int, Reader &, Answer &) { throw 1; }
+const std::uint32_t number_service = Runtime::add_service("throw a number", throw_a_number);
+
+TEST_P(Objects, TellOfErrorsThatAreNoExceptions)
+{
+    run([](Runtime &runtime) {
+        auto state = std::make_shared<AwaitedValue<void>>();
+        runtime.ask(runtime.size() - 1, number_service, Writer(), state);
+        EXPECT_THROW(Future<void>(state).get(), Error);
+    });
+}
+
+TEST_P(Objects, MayChangeTheHandlerOfErrorsInIt)
+{
+    run([](Runtime &runtime) {
+        std::atomic<int> first = 0, second = 0;
+        runtime.on_error([&](const std::string &) {
+            ++first;
+            runtime.on_error([&](const std::string &) { ++second; });
+        });
+        auto counter = create<Counter>(runtime.size() - 1, 0);
+        for (int i = 0; i < 2; ++i)
+            counter.past(&Counter::fails);
+        while (second == 0)
+            Worker::current().yield();
+        EXPECT_EQ(first, 1);
+    });
+}
+
+TEST_P(Objects, FailToFinishWithoutRank0)
+{
+    Loop::run(std::max(ranks(), 2), options(), [](Runtime &runtime) {
+        if (runtime.rank() == 0)
+            throw Loop::Dies();
+        EXPECT_THROW(runtime.finish(), Error);
+    });
+}
+
+TEST_P(Objects, DoNotWaitForADeadRankToCatchUp)
+{
+    Options narrow = options();
+    narrow.window = 8 * 1024;
+    Loop::run(std::max(ranks(), 2), narrow, [](Runtime &runtime) {
+        const int last = runtime.size() - 1;
+        if (runtime.rank() == last) {
+            Event("die").wait();
+            throw Loop::Dies();
+        }
+        if (runtime.rank() == 0) {
+            auto target = create<Counter>(last, 0);
+            try {
+                Event("die").set();
+            } catch (const Error &) {
+                // It may be dead before the answer is there.
+            }
+            EXPECT_THROW(
+                while (true) target.past(&Counter::add, 1), Error);
+        }
     });
 }
 

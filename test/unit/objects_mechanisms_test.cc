@@ -111,6 +111,20 @@ TEST(ObjectsCodec, DecodesWhatWasEncoded)
 }
 
 // Whatever comes: an Error or some value, nothing else. The address sanitizer watches.
+TEST(ObjectsCodec, KeepsWhatIsMadeForTheMessage)
+{
+    using Long = std::optional<std::string>;
+    Writer writer;
+    encode<Long>(writer, std::string(3000, 'a'));
+    encode<const Long &>(writer, std::string(2000, 'b'));
+    std::vector<std::byte> bulk(writer.bulk_bytes());
+    writer.copy_bulk(bulk.data());
+    Reader reader(writer.inlined(), bulk);
+    EXPECT_EQ(Codec<Long>::read(reader), std::string(3000, 'a'));
+    EXPECT_EQ(Codec<Long>::read(reader), std::string(2000, 'b'));
+    reader.finished();
+}
+
 TEST(ObjectsCodec, ReadsNothingBeyondWhatCame)
 {
     std::mt19937 random(1);
