@@ -103,7 +103,7 @@ class Target : WindowTransport {
         window_ = engine_.open({77, ranks, self, memory_.get(), bytes, 1, this, peer_of, memory_of, 0, 0}, card);
         for (int rank = 0; rank < ranks; ++rank) {
             struct {
-                std::uint64_t board, bytes, unit = 1, base = 0;
+                std::uint64_t board, bytes, unit = 1, base = 0, mailboxes = 0;
             } its{rank == 3 ? reinterpret_cast<std::uint64_t>(&board_) : 0, fuzz::bytes};
             static_assert(sizeof its == PM_WINDOW_CARD);
             engine_.meet(window_, rank, rank == self ? static_cast<void *>(card) : &its);
