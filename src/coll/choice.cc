@@ -1,43 +1,16 @@
 #include "coll/choice.h"
 
 #include "base/tuning.h"
-#include "netmod/core/shared.h"
-
-namespace {
-
-bool flat_is_better(const pm_call *call)
-{
-    return call->crowded && call->near && call->ranks > 1 && call->ranks <= PM_FLAT_RANKS_LIMIT;
-}
-
-}  // namespace
+#include "coll/team/team.h"
 
 extern "C" {
 
-pm_way pm_barrier_way(const pm_call *call)
+int pm_goes_by_team(const pm_call *call)
 {
-    if (call->chosen || !call->near)
-        return PM_WAY_GENERIC;
-    if (!flat_is_better(call))
-        return PM_WAY_DISSEMINATION;
-    return call->ranks <= PM_EXCHANGE_RANKS_LIMIT ? PM_WAY_EXCHANGE : PM_WAY_FLAT;
-}
-
-pm_way pm_bcast_way(const pm_call *call)
-{
-    return call->chosen || !flat_is_better(call) || call->bytes == 0 ? PM_WAY_GENERIC : PM_WAY_FLAT;
-}
-
-pm_way pm_allreduce_way(const pm_call *call)
-{
-    if (call->chosen || !flat_is_better(call) || !call->plain || call->bytes == 0 || call->bytes > PM_FLAT_REDUCE_LIMIT)
-        return PM_WAY_GENERIC;
-    return call->ranks <= PM_EXCHANGE_RANKS_LIMIT && call->bytes <= PM_EXCHANGE_BYTES_LIMIT ? PM_WAY_EXCHANGE : PM_WAY_FLAT;
-}
-
-int pm_bcast_leaves_copy(size_t bytes, int contiguous, size_t eager)
-{
-    return contiguous && bytes > eager && bytes <= PM_SHARED_LIMIT;
+    if (call->chosen || !call->plain)
+        return 0;
+    // What is longer than a page stays where it is, and so it may be where nobody knows how long it is.
+    return call->reads || (call->known && call->bytes <= PM_TEAM_PAGE);
 }
 
 int pm_some_in_whole(size_t bytes)

@@ -3,6 +3,6 @@
 
 namespace pm::coll {
 
-inline constexpr int am_tag = 251, exchange_tag = 252, window_tag = 253, barrier_tag = 254, mcast_tag = 255;
+inline constexpr int am_tag = 251, window_tag = 253, barrier_tag = 254, mcast_tag = 255;
 
 }  // namespace pm::coll

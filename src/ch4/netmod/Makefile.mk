@@ -6,6 +6,7 @@ mpi_core_sources += src/mpid/ch4/netmod/composite/func_table.c \
                     src/mpid/ch4/netmod/composite/composite_active.c \
                     src/mpid/ch4/netmod/composite/composite_alone.c \
                     src/mpid/ch4/netmod/composite/composite_bitmap.c \
+                    src/mpid/ch4/netmod/composite/composite_calls.c \
                     src/mpid/ch4/netmod/composite/composite_coll.c \
                     src/mpid/ch4/netmod/composite/composite_cvars.c \
                     src/mpid/ch4/netmod/composite/composite_direct.c \
@@ -18,10 +19,15 @@ mpi_core_sources += src/mpid/ch4/netmod/composite/func_table.c \
                     src/mpid/ch4/netmod/composite/composite_mended.c \
                     src/mpid/ch4/netmod/composite/composite_notify.c \
                     src/mpid/ch4/netmod/composite/composite_persistent.c \
+                    src/mpid/ch4/netmod/composite/composite_profile.c \
                     src/mpid/ch4/netmod/composite/composite_pvars.c \
                     src/mpid/ch4/netmod/composite/composite_report.c \
                     src/mpid/ch4/netmod/composite/composite_spawn.c \
+                    src/mpid/ch4/netmod/composite/composite_started.c \
+                    src/mpid/ch4/netmod/composite/composite_team.c \
+                    src/mpid/ch4/netmod/composite/composite_team_coll.c \
                     src/mpid/ch4/netmod/composite/composite_upcalls.c \
+                    src/mpid/ch4/netmod/composite/composite_why.c \
                     src/mpid/ch4/netmod/composite/composite_win.c
 
 include_HEADERS += src/include/mpix_composite.h

@@ -1,311 +1,324 @@
-/* Collectives on a host with more ranks than cores: does what coll/choice.h says. */
+/* Which way each collective goes: what coll/choice.h says. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_coll.h"
 #include "composite_coll_life.h"
-#include "base/tuning.h"
+#include "composite_started.h"
+#include "composite_team_coll.h"
 #include "coll/choice.h"
-#include "coll/exchange/exchange.h"
-#include "netmod/core/shared.h"
 
-/* All ranks are of this job and on this host: then all of them answer the same here, and to pm_crowded(). */
-static bool on_one_host(MPIR_Comm * comm)
-{
-    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM || MPIDI_COMM(comm, map).mode == MPIDI_RANK_MAP_MLUT ||
-        MPIDI_COMM(comm, map).avtid != 0)
-        return false;
-    return comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__NODE ||
-        (comm->node_comm != NULL && comm->node_comm->local_size == comm->local_size);
-}
-
-static pm_call call_of(MPIR_Comm * comm, bool chosen, size_t bytes, bool plain)
-{
-    pm_call call = { chosen, on_one_host(comm), pm_crowded(MPIDI_COMPOSITE_global.core), comm->local_size, bytes, plain };
-
-    return call;
-}
-
-/* Notes a failure and goes on, as MPICH's collectives do. */
-static void note(int result, int *mpi_errno, MPIR_Errflag_t * errflag)
-{
-    if (result) {
-        *errflag = MPIX_ERR_PROC_FAILED == MPIR_ERR_GET_CLASS(result) ? MPIR_ERR_PROC_FAILED : MPIR_ERR_OTHER;
-        MPIR_ERR_ADD(*mpi_errno, result);
-    }
-}
-
-static int tell_all_others(const void *data, MPI_Aint count, MPI_Datatype datatype, int tag, MPIR_Comm * comm,
-                           MPIR_Errflag_t * errflag)
-{
-    int mpi_errno = MPI_SUCCESS;
-    MPIR_Request *requests[PM_FLAT_RANKS_LIMIT];
-    int sent = 0;
-
-    for (int i = 1; i < comm->local_size; i++)
-        note(MPIC_Isend(data, count, datatype, (comm->rank + i) % comm->local_size, tag, comm, &requests[sent++], errflag),
-             &mpi_errno, errflag);
-    note(MPIC_Waitall(sent, requests, MPI_STATUSES_IGNORE, errflag), &mpi_errno, errflag);
-    return mpi_errno;
-}
-
-/* A message of another size than expected is the user's error: the ranks called the collective with different sizes. */
-static int hear(int from, void *data, MPI_Aint count, MPI_Datatype datatype, int tag, MPIR_Comm * comm,
-                MPIR_Errflag_t * errflag)
-{
-    int mpi_errno;
-    MPI_Status status;
-    MPI_Aint type_size, received;
-
-    mpi_errno = MPIC_Recv(data, count, datatype, from, tag, comm, &status, errflag);
-    MPIR_ERR_CHECK(mpi_errno);
-    MPIR_Datatype_get_size_macro(datatype, type_size);
-    received = MPIR_STATUS_GET_COUNT(status);
-    MPIR_ERR_CHKANDJUMP2(received != type_size * count, mpi_errno, MPI_ERR_OTHER, "**collective_size_mismatch",
-                         "**collective_size_mismatch %d %d", (int) received, (int) (type_size * count));
-
-  fn_fail:
-    return mpi_errno;
-}
-
-/* A copy of what a root broadcast, in memory that the others can read: the root need not wait for them, and so for no further
- * turns. There is room for a few, since the others may be far behind. */
-typedef struct kept {
-    struct kept *next;
-    void *data;
-    size_t size;
-    int sends;
-    MPIR_Request *requests[PM_FLAT_RANKS_LIMIT];
-} kept_t;
-
-static kept_t *kept_copies;
-
-/* Frees the copies that everybody has read. */
-static void drop_copies(void)
-{
-    kept_t **link = &kept_copies;
-
-    while (*link) {
-        kept_t *copy = *link;
-        while (copy->sends > 0 && MPIR_Request_is_complete(copy->requests[copy->sends - 1]))
-            MPIR_Request_free(copy->requests[--copy->sends]);
-        if (copy->sends > 0) {
-            link = &copy->next;
-            continue;
-        }
-        *link = copy->next;
-        pm_shared_free(MPIDI_COMPOSITE_global.core, copy->data);
-        MPL_free(copy);
-    }
-}
-
-/* NULL when there is no room for one more. */
-static kept_t *keep_copy(const void *data, size_t size)
-{
-    kept_t *copy = NULL;
-    void *block;
-
-    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    drop_copies();
-    block = pm_shared_alloc(MPIDI_COMPOSITE_global.core, size);
-    if (block) {
-        copy = MPL_malloc(sizeof *copy, MPL_MEM_COLL);
-        if (copy == NULL)
-            pm_shared_free(MPIDI_COMPOSITE_global.core, block);
-    }
-    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    if (copy) {
-        copy->data = block;
-        copy->size = size;
-        copy->sends = 0;
-        memcpy(copy->data, data, size);
-    }
-    return copy;
-}
-
-void MPIDI_COMPOSITE_coll_comm_free(MPIR_Comm * comm)
-{
-    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM)
-        return;                 /* the id of an intercommunicator is the other side's */
-    /* A request that is freed may be the last to hold the communicator, and then the lock is held. */
-    MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);
-    pm_exchange_forget(comm->context_id);
-    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-}
-
-int MPIDI_COMPOSITE_coll_finalize(void)
-{
-    int mpi_errno = MPI_SUCCESS;
-
-    while (drop_copies(), kept_copies != NULL && mpi_errno == MPI_SUCCESS) {
-        mpi_errno = MPID_Progress_test(NULL);
-        MPIDI_COMPOSITE_WAIT_MESSAGE();
-    }
-    return mpi_errno;
-}
-
-/* Tells all others where the copy is. */
-static int offer_copy(kept_t * copy, int tag, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
-{
-    int mpi_errno = MPI_SUCCESS;
-
-    for (int i = 1; i < comm->local_size; i++)
-        note(MPIC_Isend(copy->data, copy->size, MPI_BYTE, (comm->rank + i) % comm->local_size, tag, comm,
-                        &copy->requests[copy->sends++], errflag), &mpi_errno, errflag);
-    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    copy->next = kept_copies;
-    kept_copies = copy;
-    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    return mpi_errno;
-}
-
-/* `root` sends the same to everybody. */
-static int flat_bcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, int root, int tag, MPIR_Comm * comm,
-                      MPIR_Errflag_t * errflag)
-{
-    int contiguous;
-    MPI_Aint true_lb;
-    size_t size;
-    MPIR_Datatype *type ATTRIBUTE((unused));
-    kept_t *copy = NULL;
-
-    if (comm->rank != root)
-        return hear(root, buffer, count, datatype, tag, comm, errflag);
-    MPIDI_Datatype_get_info(count, datatype, contiguous, size, type, true_lb);
-    if (pm_bcast_leaves_copy(size, contiguous, MPIDI_COMPOSITE_EAGER_LIMIT))
-        copy = keep_copy(MPIR_get_contig_ptr(buffer, true_lb), size);
-    return copy ? offer_copy(copy, tag, comm, errflag) : tell_all_others(buffer, count, datatype, tag, comm, errflag);
-}
-
-static bool is_done(const pm_exchange * exchange)
-{
-    bool done;
-
-    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    done = pm_exchange_is_done(exchange);
-    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    return done;
-}
-
-/* `*all` is what each rank gave, ours included; valid until our next exchange on this communicator. */
-static int exchange_bytes(const void *bytes, size_t size, MPIR_Comm * comm, const char (**all)[PM_EXCHANGE_BYTES_LIMIT])
-{
-    int mpi_errno = MPI_SUCCESS;
-    pm_group_setup group = MPIDI_COMPOSITE_group_setup(comm);
-    pm_exchange *exchange;
-
-    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    exchange = pm_exchange_start(&group, bytes, size);
-    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    if (exchange == NULL)
-        return MPIDI_COMPOSITE_lost();
-    while (!is_done(exchange)) {
-        mpi_errno = MPID_Progress_test(NULL);
-        if (mpi_errno)
-            return mpi_errno;
-        if (!is_done(exchange))
-            MPIDI_COMPOSITE_WAIT_MESSAGE();
-    }
-    *all = pm_exchange_end(exchange);
-    return MPI_SUCCESS;
-}
-
-static int flat_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
-{
-    int mpi_errno = MPI_SUCCESS;
-
-    if (comm->rank != 0) {
-        note(MPIC_Send(NULL, 0, MPI_BYTE, 0, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
-    } else {
-        for (int from = 1; from < comm->local_size; from++)
-            note(hear(from, NULL, 0, MPI_BYTE, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
-    }
-    note(flat_bcast(NULL, 0, MPI_BYTE, 0, MPIR_BARRIER_TAG, comm, errflag), &mpi_errno, errflag);
-    return mpi_errno;
-}
-
-int MPIDI_COMPOSITE_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
-{
-    const char (*all)[PM_EXCHANGE_BYTES_LIMIT];
-    pm_call call = call_of(comm, MPIR_CVAR_BARRIER_INTRA_ALGORITHM != MPIR_CVAR_BARRIER_INTRA_ALGORITHM_auto, 0, true);
-
-    switch (pm_barrier_way(&call)) {
-        case PM_WAY_FLAT:
-            return flat_barrier(comm, errflag);
-        case PM_WAY_EXCHANGE:
-            return exchange_bytes(NULL, 0, comm, &all);
-        case PM_WAY_DISSEMINATION:
-            return MPIR_Barrier_intra_dissemination(comm, errflag);
-        default:
-            return MPIR_Barrier_impl(comm, errflag);
-    }
-}
-
-int MPIDI_COMPOSITE_bcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, int root, MPIR_Comm * comm,
-                          MPIR_Errflag_t * errflag)
+static size_t bytes_of(MPI_Aint count, MPI_Datatype datatype)
 {
     MPI_Aint size;
-    pm_call call;
 
     MPIR_Datatype_get_size_macro(datatype, size);
-    call = call_of(comm, MPIR_CVAR_BCAST_INTRA_ALGORITHM != MPIR_CVAR_BCAST_INTRA_ALGORITHM_auto, size * count, true);
-    if (pm_bcast_way(&call) == PM_WAY_GENERIC)
-        return MPIR_Bcast_impl(buffer, count, datatype, root, comm, errflag);
-    return flat_bcast(buffer, count, datatype, root, MPIR_BCAST_TAG, comm, errflag);
+    return (size_t) (count * size);
 }
 
-/* Whoever reduces does it in the order of the ranks, so that all have the same result, bit for bit. */
-static int allreduce_by_exchange(const void *mine, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, size_t bytes,
-                                 MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+static size_t most_bytes(const MPI_Aint * counts, MPI_Datatype datatype, int ranks)
 {
-    int mpi_errno = MPI_SUCCESS, result;
-    const char (*all)[PM_EXCHANGE_BYTES_LIMIT];
+    MPI_Aint most = 0;
 
-    result = exchange_bytes(mine, bytes, comm, &all);
-    note(result, &mpi_errno, errflag);
-    if (result)
-        return mpi_errno;
-    memcpy(recvbuf, all[0], bytes);
-    for (int from = 1; from < comm->local_size; from++)
-        note(MPIR_Reduce_local(all[from], recvbuf, count, datatype, op), &mpi_errno, errflag);
-    return mpi_errno;
+    for (int rank = 0; rank < ranks; rank++)
+        most = MPL_MAX(most, counts[rank]);
+    return bytes_of(most, datatype);
 }
 
-static int flat_allreduce(const void *mine, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, size_t bytes,
-                          MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+static MPI_Aint sum_of(const MPI_Aint * counts, int ranks)
 {
-    int mpi_errno = MPI_SUCCESS;
-    char others[PM_FLAT_REDUCE_LIMIT] ATTRIBUTE((aligned(16)));
+    MPI_Aint sum = 0;
 
-    if (comm->rank != 0) {
-        note(MPIC_Send(mine, count, datatype, 0, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
-    } else {
-        memcpy(recvbuf, mine, bytes);
-        for (int from = 1; from < comm->local_size; from++) {
-            note(hear(from, others, count, datatype, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
-            note(MPIR_Reduce_local(others, recvbuf, count, datatype, op), &mpi_errno, errflag);
-        }
-    }
-    note(flat_bcast(recvbuf, count, datatype, 0, MPIR_ALLREDUCE_TAG, comm, errflag), &mpi_errno, errflag);
-    return mpi_errno;
+    for (int rank = 0; rank < ranks; rank++)
+        sum += counts[rank];
+    return sum;
 }
 
-int MPIDI_COMPOSITE_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op,
-                              MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+/* What moves data, and what reduces it. */
+static bool moves(const MPIDI_COMPOSITE_team_t * team, bool chosen, size_t bytes, bool known)
 {
+    pm_call call = { chosen, team->reads, true, known, bytes };
+
+    return pm_goes_by_team(&call);
+}
+
+static bool reduces(const MPIDI_COMPOSITE_team_t * team, bool chosen, MPI_Aint count, MPI_Datatype datatype, MPI_Op op)
+{
+    pm_call call = { chosen, team->reads, false, true, 0 };
     MPI_Aint size, extent;
-    char mine[PM_FLAT_REDUCE_LIMIT] ATTRIBUTE((aligned(16)));
-    pm_call call;
-    pm_way way;
 
     MPIR_Datatype_get_size_macro(datatype, size);
     MPIR_Datatype_get_extent_macro(datatype, extent);
-    call = call_of(comm, MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM != MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM_auto, size * count,
-                   HANDLE_IS_BUILTIN(datatype) && HANDLE_IS_BUILTIN(op) && size == extent);
-    way = pm_allreduce_way(&call);
-    if (way == PM_WAY_GENERIC)
-        return MPIR_Allreduce_impl(sendbuf, recvbuf, count, datatype, op, comm, errflag);
-    memcpy(mine, sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, call.bytes);
-    return way == PM_WAY_EXCHANGE ?
-        allreduce_by_exchange(mine, recvbuf, count, datatype, op, call.bytes, comm, errflag) :
-        flat_allreduce(mine, recvbuf, count, datatype, op, call.bytes, comm, errflag);
+    call.plain = HANDLE_IS_BUILTIN(datatype) && HANDLE_IS_BUILTIN(op) && size == extent;
+    call.bytes = (size_t) (size * count);
+    return pm_goes_by_team(&call);
+}
+
+/* Of nothing: a rank whose count is 0 does not come here, so there is no step. What is not of one group is not ours. */
+static bool is_nothing(const MPIR_Comm * comm, MPI_Aint count, MPI_Datatype datatype)
+{
+    return comm->comm_kind == MPIR_COMM_KIND__INTRACOMM && bytes_of(count, datatype) == 0;
+}
+
+/* A rank that fails in the middle does not take the steps that others wait for; `once`: there is one step, and it has taken it. */
+static bool done(MPIDI_COMPOSITE_team_t * team, bool once, int result, MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    *mpi_errno = result;
+    if (unlikely(result)) {
+        *errflag = MPIX_ERR_PROC_FAILED == MPIR_ERR_GET_CLASS(result) ? MPIR_ERR_PROC_FAILED : MPIR_ERR_OTHER;
+        if (!once || !team->harmless)
+            MPIDI_COMPOSITE_team_give_up(team, team->rank);
+        team->harmless = false;
+    }
+    return true;
+}
+
+#define CHOSEN(OPERATION) (MPIR_CVAR_##OPERATION##_INTRA_ALGORITHM != MPIR_CVAR_##OPERATION##_INTRA_ALGORITHM_auto)
+
+void MPIDI_COMPOSITE_coll_comm_free(MPIR_Comm * comm)
+{
+    /* A request that is freed may be the last to hold the communicator, and then the lock is held. */
+    MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);
+    MPIDI_COMPOSITE_started_comm_free(comm);
+    MPIDI_COMPOSITE_team_comm_free(comm);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+}
+
+bool MPIDI_COMPOSITE_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !moves(team, CHOSEN(BARRIER), 0, true))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_BARRIER;
+    return done(team, true, MPIDI_COMPOSITE_team_barrier(team), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_bcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, int root, MPIR_Comm * comm,
+                           MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !moves(team, CHOSEN(BCAST), bytes_of(count, datatype), true))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_BCAST;
+    return done(team, true, MPIDI_COMPOSITE_team_bcast(team, buffer, count, datatype, root), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_gather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
+                            MPI_Datatype recvtype, int root, MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    if (is_nothing(comm, comm->rank == root ? recvcount : sendcount, comm->rank == root ? recvtype : sendtype)) {
+        *mpi_errno = MPI_SUCCESS;
+        return true;
+    }
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !moves(team, CHOSEN(GATHER),
+                        comm->rank == root ? bytes_of(recvcount, recvtype) : bytes_of(sendcount, sendtype), true))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_GATHER;
+    return done(team, true, MPIDI_COMPOSITE_team_gather(team, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+                                                        root), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_gatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                             const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype, int root,
+                             MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !moves(team, CHOSEN(GATHERV), 0, false))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_GATHERV;
+    return done(team, false, MPIDI_COMPOSITE_team_gatherv(team, sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
+                                                          recvtype, root), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_scatter(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
+                             MPI_Datatype recvtype, int root, MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    if (is_nothing(comm, comm->rank == root ? sendcount : recvcount, comm->rank == root ? sendtype : recvtype)) {
+        *mpi_errno = MPI_SUCCESS;
+        return true;
+    }
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !moves(team, CHOSEN(SCATTER),
+                        (comm->rank == root ? bytes_of(sendcount, sendtype) : bytes_of(recvcount, recvtype)) * (size_t) comm->local_size,
+                        true))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_SCATTER;
+    return done(team, true, MPIDI_COMPOSITE_team_scatter(team, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+                                                         root), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_scatterv(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * displs, MPI_Datatype sendtype,
+                              void *recvbuf, MPI_Aint recvcount, MPI_Datatype recvtype, int root, MPIR_Comm * comm,
+                              MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !moves(team, CHOSEN(SCATTERV), 0, false))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_SCATTERV;
+    return done(team, false, MPIDI_COMPOSITE_team_scatterv(team, sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount,
+                                                           recvtype, root), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_allgather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                               MPI_Aint recvcount, MPI_Datatype recvtype, MPIR_Comm * comm, MPIR_Errflag_t * errflag,
+                               int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    if (is_nothing(comm, recvcount, recvtype)) {
+        *mpi_errno = MPI_SUCCESS;
+        return true;
+    }
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !moves(team, CHOSEN(ALLGATHER), bytes_of(recvcount, recvtype), true))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_ALLGATHER;
+    return done(team, true, MPIDI_COMPOSITE_team_allgather(team, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                                                           recvtype), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_allgatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype, MPIR_Comm * comm,
+                                MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !moves(team, CHOSEN(ALLGATHERV), most_bytes(recvcounts, recvtype, comm->local_size), true))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_ALLGATHERV;
+    return done(team, true, MPIDI_COMPOSITE_team_allgatherv(team, sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
+                                                            recvtype), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_alltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
+                              MPI_Datatype recvtype, MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    if (is_nothing(comm, recvcount, recvtype)) {
+        *mpi_errno = MPI_SUCCESS;
+        return true;
+    }
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !moves(team, CHOSEN(ALLTOALL), bytes_of(recvcount, recvtype) * (size_t) comm->local_size, true))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_ALLTOALL;
+    return done(team, true, MPIDI_COMPOSITE_team_alltoall(team, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                                                          recvtype), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_alltoallv(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls,
+                               MPI_Datatype sendtype, void *recvbuf, const MPI_Aint * recvcounts, const MPI_Aint * rdispls,
+                               MPI_Datatype recvtype, MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !moves(team, CHOSEN(ALLTOALLV), 0, false))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_ALLTOALLV;
+    return done(team, false, MPIDI_COMPOSITE_team_alltoallv(team, sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts,
+                                                            rdispls, recvtype), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_alltoallw(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls,
+                               const MPI_Datatype * sendtypes, void *recvbuf, const MPI_Aint * recvcounts,
+                               const MPI_Aint * rdispls, const MPI_Datatype * recvtypes, MPIR_Comm * comm,
+                               MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !moves(team, CHOSEN(ALLTOALLW), 0, false))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_ALLTOALLW;
+    return done(team, false, MPIDI_COMPOSITE_team_alltoallw(team, sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts,
+                                                            rdispls, recvtypes), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_reduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, int root,
+                            MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !reduces(team, CHOSEN(REDUCE), count, datatype, op))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_REDUCE;
+    return done(team, true, MPIDI_COMPOSITE_team_reduce(team, sendbuf, recvbuf, count, datatype, op, root), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op,
+                               MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !reduces(team, CHOSEN(ALLREDUCE), count, datatype, op))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_ALLREDUCE;
+    return done(team, true, MPIDI_COMPOSITE_team_allreduce(team, sendbuf, recvbuf, count, datatype, op), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_reduce_scatter(const void *sendbuf, void *recvbuf, const MPI_Aint * recvcounts, MPI_Datatype datatype,
+                                    MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !reduces(team, CHOSEN(REDUCE_SCATTER), sum_of(recvcounts, comm->local_size), datatype, op))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_REDUCE_SCATTER;
+    return done(team, true, MPIDI_COMPOSITE_team_reduce_scatter(team, sendbuf, recvbuf, recvcounts, datatype,
+                                                                op), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_reduce_scatter_block(const void *sendbuf, void *recvbuf, MPI_Aint recvcount, MPI_Datatype datatype,
+                                          MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !reduces(team, CHOSEN(REDUCE_SCATTER_BLOCK), recvcount * comm->local_size, datatype, op))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_REDUCE_SCATTER_BLOCK;
+    return done(team, true, MPIDI_COMPOSITE_team_reduce_scatter_block(team, sendbuf, recvbuf, recvcount, datatype,
+                                                                      op), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_scan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op,
+                          MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !reduces(team, CHOSEN(SCAN), count, datatype, op))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_SCAN;
+    return done(team, true, MPIDI_COMPOSITE_team_scan(team, sendbuf, recvbuf, count, datatype, op), errflag, mpi_errno);
+}
+
+bool MPIDI_COMPOSITE_exscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op,
+                            MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mpi_errno)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team || !reduces(team, CHOSEN(EXSCAN), count, datatype, op))
+        return false;
+    team->collective = MPIDI_COMPOSITE_IN_EXSCAN;
+    return done(team, true, MPIDI_COMPOSITE_team_exscan(team, sendbuf, recvbuf, count, datatype, op), errflag, mpi_errno);
 }

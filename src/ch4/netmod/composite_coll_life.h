@@ -6,7 +6,6 @@
 
 /* The end of what composite_coll.c keeps. */
 void MPIDI_COMPOSITE_coll_comm_free(MPIR_Comm * comm);
-int MPIDI_COMPOSITE_coll_finalize(void);        /* waits until everybody has read what broadcasts left with us */
 
 /* composite_group.c: what a communicator is to the engines of src/coll; and those that may have a group of the user's while they are. */
 pm_group_setup MPIDI_COMPOSITE_group_setup(MPIR_Comm * comm);

@@ -166,13 +166,14 @@ cvars:
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_REPORT
       category    : CH4_COMPOSITE
-      type        : boolean
-      default     : false
+      type        : string
+      default     : "0"
       class       : none
       verbosity   : MPI_T_VERBOSITY_USER_BASIC
       scope       : MPI_T_SCOPE_ALL_EQ
       description : >-
-        If true, rank 0 prints at MPI_Finalize which device carried how many messages and bytes.
+        What rank 0 tells at MPI_Finalize. 1 prints which device carried how many messages and bytes; profile prints where the time
+        went, by rank, call and path; profile:json prints that as JSON; profile:FILE writes it, where FILE ends in .txt, .json or .html.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_MCAST_ALGORITHM
       category    : CH4_COMPOSITE
@@ -259,6 +260,16 @@ cvars:
       scope       : MPI_T_SCOPE_LOCAL
       description : >-
         How many members of its host one member tells of a multicast.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_WHY_AFTER
+      category    : CH4_COMPOSITE
+      type        : int
+      default     : 0
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_LOCAL
+      description : >-
+        A rank that has waited so many seconds in one MPI call says on standard error what for; 0 means never. See mpicomposite-why(1).
 
 === END_MPI_T_CVAR_INFO_BLOCK ===
 */

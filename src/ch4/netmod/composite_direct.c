@@ -2,6 +2,7 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_direct.h"
+#include "composite_why.h"
 #include "composite_win.h"
 #include "base/tuning.h"
 #include "netmod/core/setup.h"
@@ -830,6 +831,13 @@ struct MPIDI_COMPOSITE_ranks {
     MPIR_Group *group;
     int rank[];
 };
+
+MPIR_Group *MPIDI_COMPOSITE_direct_group(MPIR_Win * win, bool access)
+{
+    struct MPIDI_COMPOSITE_ranks *kept = access ? MPIDI_COMPOSITE_WIN(win).access : MPIDI_COMPOSITE_WIN(win).exposure;
+
+    return kept ? kept->group : NULL;
+}
 
 static void forget(struct MPIDI_COMPOSITE_ranks **kept)
 {

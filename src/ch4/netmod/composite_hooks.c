@@ -2,6 +2,7 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_coll_life.h"
+#include "composite_why.h"
 #include "composite_win.h"
 #include "netmod/core/setup.h"
 #include "netmod/core/shared.h"
@@ -52,12 +53,19 @@ int MPIDI_COMPOSITE_mpi_win_free_hook(MPIR_Win * win)
 
 int MPIDI_COMPOSITE_mpi_comm_commit_post_hook(MPIR_Comm * comm)
 {
+    MPIDI_COMPOSITE_COMM(comm).collectives = 0;
+    MPIDI_COMPOSITE_COMM(comm).team = NULL;
+    MPIDI_COMPOSITE_COMM(comm).started = NULL;
+    MPIDI_COMPOSITE_COMM(comm).team_calls = 0;
+    MPIDI_COMPOSITE_COMM(comm).team_is_known = false;
     MPIDI_COMPOSITE_group_commit(comm);
     return MPI_SUCCESS;
 }
 
 int MPIDI_COMPOSITE_mpi_comm_free_hook(MPIR_Comm * comm)
 {
+    if (comm == MPIR_Process.comm_world)
+        MPIDI_COMPOSITE_why_ends(comm);
     MPIDI_COMPOSITE_coll_comm_free(comm);
     MPIDI_COMPOSITE_group_free(comm);
     return MPI_SUCCESS;

@@ -5,11 +5,14 @@
 #include "composite_measure.h"
 #include "composite_handlers.h"
 #include "composite_report.h"
+#include "composite_why.h"
 #include "composite_win.h"
 #include "base/two_mpis.h"
+#include "composite_progress.h"
+#include "composite_started.h"
+#include "composite_team.h"
 #include "coll/am/am.h"
 #include "coll/barrier/barrier.h"
-#include "coll/exchange/exchange.h"
 #include "coll/mcast/mcast.h"
 #include "coll/progress.h"
 #include "coll/window/window.h"
@@ -64,6 +67,18 @@ static int join_host(void)
     return mpi_errno;
 }
 
+static int has_news(void)
+{
+    return pm_mcast_has_news() || (MPIDI_COMPOSITE_started && MPIDI_COMPOSITE_started_have_news());
+}
+
+static void attend(void)
+{
+    pm_coll_attend();
+    MPIDI_COMPOSITE_attend_started();
+    MPIDI_COMPOSITE_why_attend();
+}
+
 int MPIDI_COMPOSITE_init_local(int *tag_bits)
 {
     int mpi_errno = MPI_SUCCESS;
@@ -74,6 +89,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
         fprintf(stderr, "composite: %s\n", two_mpis);
     MPIDI_COMPOSITE_warn_if_alone();
     pm_make_room();
+    MPIDI_COMPOSITE_why_init();
     mpi_errno = join_host();
     MPIR_ERR_CHECK(mpi_errno);
     /* What leaves at once must find a buffer where nobody expects it. */
@@ -88,6 +104,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     setup.networks = MPIR_CVAR_CH4_COMPOSITE_NETWORKS;
     setup.priority = MPIR_CVAR_CH4_COMPOSITE_PRIORITY;
     setup.routes = MPIR_CVAR_CH4_COMPOSITE_ROUTES;
+    setup.report = MPIR_CVAR_CH4_COMPOSITE_REPORT;
     setup.wait = MPIR_CVAR_CH4_COMPOSITE_WAIT;
     setup.background_wait = MPIR_CVAR_CH4_COMPOSITE_PROGRESS_WAIT;
     setup.rendezvous = MPIR_CVAR_CH4_COMPOSITE_SHMEM_RNDV;
@@ -101,21 +118,17 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     setup.ranks_on_host = MPIR_Process.local_size;
     setup.process = MPIR_Process.local_rank;
     setup.host = host;
-    setup.idle = pm_coll_attend;
+    setup.idle = attend;
     setup.owes = pm_mcast_owes;
-    setup.has_news = pm_mcast_has_news;
+    setup.has_news = has_news;
     MPIDI_COMPOSITE_report_init();
-    /* ch4's composition of MPI_Reduce by hosts gives wrong results when hosts have different numbers of ranks (test/mpich:
-     * coll/reduce on test/coc/figure-3); MPICH's general one does not. */
-    if (getenv("MPIR_CVAR_REDUCE_DEVICE_COLLECTIVE") == NULL)
-        MPIR_CVAR_REDUCE_DEVICE_COLLECTIVE = 0;
     /* A communicator costs one allreduce while there are no more than 32 for each of these, and two from then on; half of them stay for
      * threads that make some at the same time. */
     if (getenv("MPIR_CVAR_CTXID_EAGER_SIZE") == NULL)
         MPIR_CVAR_CTXID_EAGER_SIZE = MPIR_MAX_CONTEXT_MASK / 2;
     MPIDI_COMPOSITE_global.core = pm_make_room() == PM_OK ? pm_open(&setup) : NULL;
     without_device = MPIDI_COMPOSITE_global.core == NULL || MPIDI_COMPOSITE_mcast_init() != PM_OK ||
-        MPIDI_COMPOSITE_windows_init() != PM_OK || pm_exchange_open(MPIDI_COMPOSITE_global.core) != PM_OK ||
+        MPIDI_COMPOSITE_windows_init() != PM_OK ||
         MPIDI_COMPOSITE_active_init() != PM_OK || pm_measure_open(MPIDI_COMPOSITE_global.core) != PM_OK;
     MPIDI_COMPOSITE_fuzzy_init();
 
@@ -339,6 +352,8 @@ int MPIDI_COMPOSITE_post_init(void)
     if (MPIR_ThreadInfo.thread_provided == MPI_THREAD_MULTIPLE)
         pm_allow_threads(MPIDI_COMPOSITE_global.core);
     MPIDI_COMPOSITE_register_pvars();
+    MPIDI_COMPOSITE_profile_start();
+    MPIDI_COMPOSITE_why_runs();
     return MPI_SUCCESS;
 }
 
@@ -397,8 +412,6 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
 {
     int mpi_errno = MPI_SUCCESS;
 
-    mpi_errno = MPIDI_COMPOSITE_coll_finalize();
-    MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = MPIDI_COMPOSITE_send_routes();
     MPIR_ERR_CHECK(mpi_errno);
     while (pm_sends_queued(MPIDI_COMPOSITE_global.core)) {
@@ -417,10 +430,11 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     pm_mcast_close();
     pm_barrier_close();
     pm_windows_close();
-    pm_exchange_close();
     pm_am_close();
+    MPIDI_COMPOSITE_team_finalize();
     pm_close(MPIDI_COMPOSITE_global.core);
     MPIDI_COMPOSITE_global.core = NULL;
+    MPIDI_COMPOSITE_why_over();
 
   fn_fail:
     return mpi_errno;

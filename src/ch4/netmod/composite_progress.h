@@ -8,12 +8,18 @@
 #include "coll/progress.h"
 #include "coll/window/window.h"
 
+/* Collectives of teams that were started and have not ended (composite_started.c). */
+extern int MPIDI_COMPOSITE_started;
+int MPIDI_COMPOSITE_advance_started(void);
+
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_progress(int vci, int blocking)
 {
     if (unlikely(pm_progress(MPIDI_COMPOSITE_global.core) < 0))
         return MPIDI_COMPOSITE_lost();
     if (unlikely(pm_barriers_in_flight || pm_counters_armed || pm_mcast_watches || pm_am_pending))
         pm_coll_poll();
+    if (unlikely(MPIDI_COMPOSITE_started))
+        return MPIDI_COMPOSITE_advance_started();
     return MPI_SUCCESS;
 }
 

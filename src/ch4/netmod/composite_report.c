@@ -5,14 +5,16 @@
 #include "composite_handlers.h"
 #include "composite_report.h"
 #include "coll/progress.h"
+#include "netmod/core/profiling.h"
 #include "netmod/core/setup.h"
 
 #define PIECE_SIZE 900
 
 typedef MPIDI_COMPOSITE_piece_t piece_header_t;
+typedef char *(*render_t) (const void *descriptions, const size_t * sizes, int count, const pm_run * run, const char *format);
 
-/* What ranks have told so far; on rank 0, when there is something to tell. */
-static MPIDI_COMPOSITE_description_t *descriptions;
+static MPIDI_COMPOSITE_gathering_t routes, devices;
+static MPIDI_COMPOSITE_gathering_t *const gatherings[] = { &routes, &devices, &MPIDI_COMPOSITE_profiles };
 
 static bool has_ending(const char *name, const char *ending)
 {
@@ -22,13 +24,14 @@ static bool has_ending(const char *name, const char *ending)
 }
 
 /* MPI_T_finalize() takes the texts of CVARs away. */
-static char *routes_setting;
+static char *routes_setting, *report_setting;
 static struct timespec started_at;
 static pm_run run;
 
 void MPIDI_COMPOSITE_report_init(void)
 {
     routes_setting = MPL_strdup(MPIR_CVAR_CH4_COMPOSITE_ROUTES);
+    report_setting = MPL_strdup(MPIR_CVAR_CH4_COMPOSITE_REPORT);
     run.started = time(NULL);
     clock_gettime(CLOCK_MONOTONIC, &started_at);
 }
@@ -38,16 +41,36 @@ bool MPIDI_COMPOSITE_routes_at_init(void)
     return strcmp(routes_setting, "init") == 0;
 }
 
-/* NULL when nothing is wanted at the end; `*file` is NULL for standard output. */
-static const char *format_at_end(const char **file)
+/* NULL when `setting` names none; `*file` is NULL for standard output. */
+static const char *format_of(const char *setting, const char **file)
 {
-    const char *setting = routes_setting;
-
     *file = NULL;
     if (strcmp(setting, "text") == 0 || strcmp(setting, "json") == 0)
         return setting;
     *file = setting;
     return has_ending(setting, ".json") ? "json" : has_ending(setting, ".html") ? "html" : has_ending(setting, ".txt") ? "text" : NULL;
+}
+
+/* The values of a flag that MPICH knows, and profile: that has been checked. */
+static bool wants_devices(void)
+{
+    return strchr("1yYtT", report_setting[0]) || strcmp(report_setting, "on") == 0 || strcmp(report_setting, "ON") == 0;
+}
+
+const char *MPIDI_COMPOSITE_profile_wanted(void)
+{
+    if (strncmp(report_setting, "profile", 7) != 0)
+        return NULL;
+    return report_setting[7] == ':' ? report_setting + 8 : "text";
+}
+
+static const pm_run *run_so_far(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    run.milliseconds = (now.tv_sec - started_at.tv_sec) * 1000 + (now.tv_nsec - started_at.tv_nsec) / 1000000;
+    return &run;
 }
 
 int MPIDI_COMPOSITE_print_plan(const void *const *cards, const size_t * sizes)
@@ -68,23 +91,49 @@ int MPIDI_COMPOSITE_print_plan(const void *const *cards, const size_t * sizes)
 static bool report_arrived(const pm_envelope * envelope)
 {
     piece_header_t header;
+    MPIDI_COMPOSITE_gathering_t *gathering = NULL;
 
-    if (MPIR_Process.rank != 0 ||
+    for (int i = 0; i < (int) (sizeof gatherings / sizeof gatherings[0]); i++)
+        if (gatherings[i]->handler == envelope->tag)
+            gathering = gatherings[i];
+    if (MPIR_Process.rank != 0 || gathering == NULL ||
         !MPIDI_COMPOSITE_read_piece(envelope->header, envelope->header_size, MPIR_Process.size, &header) ||
         MPIDI_COMPOSITE_AV(&MPIDIU_get_av(0, header.rank)).peer != envelope->source)
         return false;
-    if (descriptions == NULL)   /* a rank may be done before we are */
-        descriptions = MPL_calloc(MPIR_Process.size, sizeof *descriptions, MPL_MEM_OTHER);
-    return descriptions &&
-        MPIDI_COMPOSITE_add_piece(&descriptions[header.rank], &header, (char *) envelope->header + sizeof header);
+    if (gathering->told == NULL)        /* a rank may be done before we are */
+        gathering->told = MPL_calloc(MPIR_Process.size, sizeof *gathering->told, MPL_MEM_OTHER);
+    return gathering->told &&
+        MPIDI_COMPOSITE_add_piece(&gathering->told[header.rank], &header, (char *) envelope->header + sizeof header);
 }
 
 void MPIDI_COMPOSITE_routes_init(void)
 {
-    MPIDI_COMPOSITE_global.handler_report = MPIDI_COMPOSITE_handle("report", report_arrived, sizeof(piece_header_t), false);
+    static const char *const names[] = { "report", "devices", "profile" };
+
+    for (int i = 0; i < (int) (sizeof gatherings / sizeof gatherings[0]); i++)
+        gatherings[i]->handler = MPIDI_COMPOSITE_handle(names[i], report_arrived, sizeof(piece_header_t), false);
 }
 
-int MPIDI_COMPOSITE_send_routes(void)
+int MPIDI_COMPOSITE_tell(const MPIDI_COMPOSITE_gathering_t * gathering, const void *bytes, size_t size)
+{
+    int mpi_errno = MPI_SUCCESS;
+    pm_peer *first = MPIDI_COMPOSITE_AV(&MPIDIU_get_av(0, 0)).peer;
+
+    for (size_t sent = 0; sent < size;) {
+        char message[sizeof(piece_header_t) + PIECE_SIZE];
+        piece_header_t header = { MPIR_Process.rank, (int) size, (int) MPL_MIN(PIECE_SIZE, size - sent) };
+        memcpy(message, &header, sizeof header);
+        memcpy(message + sizeof header, (const char *) bytes + sent, header.size);
+        if (pm_send(first, gathering->handler, message, sizeof header + header.size, NULL, 0, NULL) == PM_FAILED)
+            MPIDI_COMPOSITE_FAIL(mpi_errno);
+        sent += header.size;
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
+static int send_routes(void)
 {
     int mpi_errno = MPI_SUCCESS;
     const char *file;
@@ -92,7 +141,7 @@ int MPIDI_COMPOSITE_send_routes(void)
     char *bytes = NULL;
     size_t size = 0;
 
-    if (format_at_end(&file) == NULL)
+    if (format_of(routes_setting, &file) == NULL)
         return MPI_SUCCESS;
     peers = MPL_malloc(MPIR_Process.size * sizeof *peers, MPL_MEM_OTHER);
     MPIR_ERR_CHKANDJUMP(peers == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
@@ -100,15 +149,7 @@ int MPIDI_COMPOSITE_send_routes(void)
         peers[rank] = MPIDI_COMPOSITE_AV(&MPIDIU_get_av(0, rank)).peer;
     bytes = pm_describe(MPIDI_COMPOSITE_global.core, peers, MPIR_Process.size, &size);
     MPIR_ERR_CHKANDJUMP(bytes == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
-    for (size_t sent = 0; sent < size;) {
-        char message[sizeof(piece_header_t) + PIECE_SIZE];
-        piece_header_t header = { MPIR_Process.rank, (int) size, (int) MPL_MIN(PIECE_SIZE, size - sent) };
-        memcpy(message, &header, sizeof header);
-        memcpy(message + sizeof header, bytes + sent, header.size);
-        if (pm_send(peers[0], MPIDI_COMPOSITE_global.handler_report, message, sizeof header + header.size, NULL, 0, NULL) == PM_FAILED)
-            MPIDI_COMPOSITE_FAIL(mpi_errno);
-        sent += header.size;
-    }
+    mpi_errno = MPIDI_COMPOSITE_tell(&routes, bytes, size);
 
   fn_fail:
     MPL_free(peers);
@@ -116,64 +157,104 @@ int MPIDI_COMPOSITE_send_routes(void)
     return mpi_errno;
 }
 
-static bool all_told(void)
+int MPIDI_COMPOSITE_send_routes(void)
 {
-    for (int rank = 0; rank < MPIR_Process.size; rank++)
-        if (descriptions == NULL || descriptions[rank].whole == 0 || descriptions[rank].received < descriptions[rank].whole)
-            return false;
-    return true;
+    int mpi_errno = MPIDI_COMPOSITE_profile_tell();
+
+    MPIR_ERR_CHECK(mpi_errno);
+    if (wants_devices()) {
+        pm_traffic mine[PM_DEVICES_MAX];
+        memset(mine, 0, sizeof mine);
+        pm_get_traffic(MPIDI_COMPOSITE_global.core, mine);
+        mpi_errno = MPIDI_COMPOSITE_tell(&devices, mine, sizeof mine);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    mpi_errno = send_routes();
+
+  fn_fail:
+    return mpi_errno;
 }
 
-static int write_out(const char *text, const char *file)
+static int told_by(const MPIDI_COMPOSITE_gathering_t * gathering)
+{
+    int count = 0;
+
+    for (int rank = 0; rank < MPIR_Process.size && gathering->told; rank++)
+        count += gathering->told[rank].whole > 0 && gathering->told[rank].received == gathering->told[rank].whole;
+    return count;
+}
+
+/* All has been sent, or will never be, as by a rank that has another setting: such a one is not waited for. */
+#define PATIENCE 2              /* seconds without news */
+
+/* What was told, one after the other, and how much by each; 0 by those who told nothing. */
+static int gather_reports(MPIDI_COMPOSITE_gathering_t * gathering, char **bytes, size_t ** sizes)
 {
     int mpi_errno = MPI_SUCCESS;
+    size_t whole = 1;
+    time_t news = time(NULL);
+    char *next;
+
+    *bytes = NULL;
+    *sizes = MPL_calloc(MPIR_Process.size, sizeof **sizes, MPL_MEM_OTHER);
+    while (told_by(gathering) < MPIR_Process.size && time(NULL) - news <= PATIENCE) {
+        int before = told_by(gathering);
+        pm_coll_poll();
+        if (pm_progress(MPIDI_COMPOSITE_global.core) < 0)
+            MPIDI_COMPOSITE_FAIL(mpi_errno);
+        if (told_by(gathering) > before)
+            news = time(NULL);
+        else
+            MPIDI_COMPOSITE_WAIT_MESSAGE();
+    }
+    for (int rank = 0; gathering->told && rank < MPIR_Process.size; rank++)
+        whole += gathering->told[rank].whole;
+    *bytes = next = MPL_malloc(whole, MPL_MEM_OTHER);
+    MPIR_ERR_CHKANDJUMP(*sizes == NULL || *bytes == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    for (int rank = 0; gathering->told && rank < MPIR_Process.size; rank++) {
+        MPIDI_COMPOSITE_description_t *told = &gathering->told[rank];
+        if (told->whole > 0 && told->received == told->whole) {
+            (*sizes)[rank] = told->whole;
+            memcpy(next, told->bytes, told->whole);
+            next += told->whole;
+        }
+        free(told->bytes);
+    }
+
+  fn_fail:
+    MPL_free(gathering->told);
+    gathering->told = NULL;
+    return mpi_errno;
+}
+
+static void write_out(const char *text, const char *file, const char *what, const char *variable)
+{
     FILE *stream = file ? fopen(file, "w") : stdout;
     int failed = stream == NULL || fputs(text, stream) < 0 || fflush(stream) != 0;
 
     if (file && stream && fclose(stream) != 0)
         failed = 1;
     if (failed)
-        fprintf(stderr, "composite: the table of routes could not be written to %s (MPIR_CVAR_CH4_COMPOSITE_ROUTES): %s\n",
-                file ? file : "standard output", strerror(errno));
-    return mpi_errno;
+        fprintf(stderr, "composite: the %s could not be written to %s (MPIR_CVAR_CH4_COMPOSITE_%s): %s\n", what,
+                file ? file : "standard output", variable, strerror(errno));
 }
 
-static int write_routes(void)
+/* What all ranks told becomes a text where `setting` says. */
+static int write_report(MPIDI_COMPOSITE_gathering_t * gathering, render_t render, const char *setting, const char *what, const char *variable)
 {
     int mpi_errno = MPI_SUCCESS;
-    const char *file, *format = format_at_end(&file);
-    size_t *sizes = NULL, whole = 0;
-    struct timespec now;
-    char *bytes = NULL, *text = NULL, *next;
+    const char *file, *format = setting ? format_of(setting, &file) : NULL;
+    size_t *sizes = NULL;
+    char *bytes = NULL, *text = NULL;
 
     if (format == NULL || MPIR_Process.rank != 0)
         return MPI_SUCCESS;
-    while (!all_told()) {
-        pm_coll_poll();
-        if (pm_progress(MPIDI_COMPOSITE_global.core) < 0)
-            MPIDI_COMPOSITE_FAIL(mpi_errno);
-        if (!all_told())
-            MPIDI_COMPOSITE_WAIT_MESSAGE();
-    }
-    sizes = MPL_malloc(MPIR_Process.size * sizeof *sizes, MPL_MEM_OTHER);
-    for (int rank = 0; rank < MPIR_Process.size; rank++)
-        whole += descriptions[rank].whole;
-    bytes = next = MPL_malloc(whole, MPL_MEM_OTHER);
-    MPIR_ERR_CHKANDJUMP(sizes == NULL || bytes == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
-    for (int rank = 0; rank < MPIR_Process.size; rank++) {
-        sizes[rank] = descriptions[rank].whole;
-        memcpy(next, descriptions[rank].bytes, sizes[rank]);
-        next += sizes[rank];
-        free(descriptions[rank].bytes);
-    }
-    MPL_free(descriptions);
-    descriptions = NULL;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    run.milliseconds = (now.tv_sec - started_at.tv_sec) * 1000 + (now.tv_nsec - started_at.tv_nsec) / 1000000;
-    text = pm_render(bytes, sizes, MPIR_Process.size, &run, format);
+    mpi_errno = gather_reports(gathering, &bytes, &sizes);
+    MPIR_ERR_CHECK(mpi_errno);
+    text = render(bytes, sizes, MPIR_Process.size, run_so_far(), format);
     if (text == NULL)
         MPIDI_COMPOSITE_FAIL(mpi_errno);
-    mpi_errno = write_out(text, file);
+    write_out(text, file, what, variable);
 
   fn_fail:
     MPL_free(sizes);
@@ -201,57 +282,63 @@ static void print_traffic(const pm_traffic * sum)
 static int print_devices(void)
 {
     int mpi_errno = MPI_SUCCESS;
-    pm_traffic mine[PM_DEVICES_MAX], (*all)[PM_DEVICES_MAX] = NULL;
-    int devices;
+    pm_traffic sums[PM_DEVICES_MAX];
+    size_t *sizes = NULL;
+    char *bytes = NULL, *next;
+    int kinds = pm_get_traffic(MPIDI_COMPOSITE_global.core, sums);
 
-    memset(mine, 0, sizeof mine);
-    devices = pm_get_traffic(MPIDI_COMPOSITE_global.core, mine);
-    all = MPL_calloc(MPIR_Process.size, sizeof mine, MPL_MEM_OTHER);
-    MPIR_ERR_CHKANDJUMP(all == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
-    if (MPIR_Process.size == 1) {
-        memcpy(all[0], mine, sizeof mine);
-    } else {
-        mpi_errno = MPIR_pmi_allgather(mine, sizeof mine, all, sizeof mine, MPIR_PMI_DOMAIN_ALL);
-        MPIR_ERR_CHECK(mpi_errno);
+    if (!wants_devices() || MPIR_Process.rank != 0)
+        return MPI_SUCCESS;
+    mpi_errno = gather_reports(&devices, &bytes, &sizes);
+    MPIR_ERR_CHECK(mpi_errno);
+    for (int kind = 0; kind < kinds; kind++) {
+        char name[sizeof sums[kind].device];
+        memcpy(name, sums[kind].device, sizeof name);
+        memset(&sums[kind], 0, sizeof sums[kind]);
+        memcpy(sums[kind].device, name, sizeof name);
     }
-    if (MPIR_Process.rank != 0)
-        goto fn_exit;
-    printf("composite: %d ranks\n", MPIR_Process.size);
-    for (int device = 0; device < devices; device++) {
-        pm_traffic sum = mine[device];
-        for (int rank = 1; rank < MPIR_Process.size; rank++) {
-            sum.messages_sent += all[rank][device].messages_sent;
-            sum.bytes_sent += all[rank][device].bytes_sent;
-            sum.pulls += all[rank][device].pulls;
-            sum.bytes_pulled += all[rank][device].bytes_pulled;
-            sum.memory += all[rank][device].memory;
-            sum.messages_dropped += all[rank][device].messages_dropped;
-            sum.packets += all[rank][device].packets;
-            sum.packets_again += all[rank][device].packets_again;
-            sum.packets_alien += all[rank][device].packets_alien;
+    next = bytes;
+    for (int rank = 0; rank < MPIR_Process.size; next += sizes[rank++]) {
+        pm_traffic its[PM_DEVICES_MAX];
+        if (sizes[rank] != sizeof its)
+            continue;
+        memcpy(its, next, sizeof its);
+        for (int kind = 0; kind < kinds; kind++) {
+            sums[kind].messages_sent += its[kind].messages_sent;
+            sums[kind].bytes_sent += its[kind].bytes_sent;
+            sums[kind].pulls += its[kind].pulls;
+            sums[kind].bytes_pulled += its[kind].bytes_pulled;
+            sums[kind].memory += its[kind].memory;
+            sums[kind].messages_dropped += its[kind].messages_dropped;
+            sums[kind].packets += its[kind].packets;
+            sums[kind].packets_again += its[kind].packets_again;
+            sums[kind].packets_alien += its[kind].packets_alien;
         }
-        if (sum.messages_sent > 0)
-            print_traffic(&sum);
     }
+    printf("composite: %d ranks\n", MPIR_Process.size);
+    for (int kind = 0; kind < kinds; kind++)
+        if (sums[kind].messages_sent > 0)
+            print_traffic(&sums[kind]);
     fflush(stdout);
 
-  fn_exit:
-    MPL_free(all);
-    return mpi_errno;
   fn_fail:
-    goto fn_exit;
+    MPL_free(sizes);
+    MPL_free(bytes);
+    return mpi_errno;
 }
 
 int MPIDI_COMPOSITE_report(void)
 {
-    int mpi_errno = write_routes();
+    int mpi_errno = write_report(&routes, pm_render, routes_setting, "table of routes", "ROUTES");
 
     MPIR_ERR_CHECK(mpi_errno);
-    if (MPIR_CVAR_CH4_COMPOSITE_REPORT)
-        mpi_errno = print_devices();
+    mpi_errno = print_devices();
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = write_report(&MPIDI_COMPOSITE_profiles, pm_profile_render, MPIDI_COMPOSITE_profile_wanted(), "profile", "REPORT");
 
   fn_fail:
     MPL_free(routes_setting);
-    routes_setting = NULL;
+    MPL_free(report_setting);
+    routes_setting = report_setting = NULL;
     return mpi_errno;
 }

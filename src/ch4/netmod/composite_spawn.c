@@ -18,8 +18,15 @@ static MPIDI_COMPOSITE_greetings_t greetings;
 static MPL_TLS struct {
     pm_peer *peer;
     size_t size;
-    char message[sizeof(greeting_header_t) + 1024];
+    char *message;
 } asked;
+
+static void forget_asked(void)
+{
+    MPL_free(asked.message);
+    asked.message = NULL;
+    asked.size = 0;
+}
 
 static bool greeting_arrived(const pm_envelope * envelope)
 {
@@ -60,9 +67,11 @@ int MPIDI_COMPOSITE_dynamic_send(uint64_t remote_gpid, int tag, const void *buf,
     MPIDI_av_entry_t *av = &MPIDIU_get_av(MPIDIU_GPID_GET_AVTID(remote_gpid), MPIDIU_GPID_GET_LPID(remote_gpid));
     greeting_header_t header = { tag, size, 0 };
     bool is_answer = size == sizeof(MPIR_Context_id_t);
-    int mpi_errno;
+    int mpi_errno = MPI_SUCCESS;
 
-    MPIR_Assert(sizeof header + size <= sizeof asked.message);
+    forget_asked();
+    asked.message = MPL_malloc(sizeof header + size, MPL_MEM_OTHER);
+    MPIR_ERR_CHKANDJUMP(!asked.message, mpi_errno, MPI_ERR_OTHER, "**nomem");
     while (!is_answer && header.number == 0)
         if (getrandom(&header.number, sizeof header.number, 0) != sizeof header.number)
             break;
@@ -71,8 +80,10 @@ int MPIDI_COMPOSITE_dynamic_send(uint64_t remote_gpid, int tag, const void *buf,
     asked.peer = MPIDI_COMPOSITE_AV(av).peer;
     asked.size = header.number != 0 ? sizeof header + size : 0;
     mpi_errno = send_greeting(asked.peer, asked.message, sizeof header + size);
-    if (mpi_errno)
-        asked.size = 0;
+    if (mpi_errno || asked.size == 0)
+        forget_asked();
+
+  fn_fail:
     return mpi_errno;
 }
 
@@ -104,7 +115,7 @@ int MPIDI_COMPOSITE_dynamic_recv(int tag, void *buf, int size, int timeout)
     }
 
   fn_fail:
-    asked.size = 0;
+    forget_asked();
     return mpi_errno;
 }
 

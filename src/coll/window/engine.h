@@ -180,7 +180,7 @@ struct pm_window {
         // Who may do what we ask of it (errands.h).
         std::uint64_t mailboxes = 0;
         std::shared_ptr<pm::coll::Errands> errands;
-        bool unsettled = false, has_moved = false;
+        enum class Since { nothing, moved, asked } since = Since::nothing;  // everything had happened the last time
     };
     struct Offer {
         const void *data;

@@ -197,6 +197,15 @@ void perform_there(Errand &ours_there)
     });
 }
 
+using Since = pm_window::Target::Since;
+
+// Answers what was noted before. direct.unsettled counts the targets of which anything is noted.
+Since note(pm_window *window, pm_window::Target &target, Since now)
+{
+    window->direct.unsettled += (now != Since::nothing) - (target.since != Since::nothing);
+    return std::exchange(target.since, now);
+}
+
 // Posts one, if that is promising.
 template <class Fill>
 bool ask(pm_window *window, int rank, Errand::Kind kind, std::uint64_t offset, std::size_t size, void *result, Fill &&fill)
@@ -210,41 +219,35 @@ bool ask(pm_window *window, int rank, Errand::Kind kind, std::uint64_t offset, s
     errand->head = {window->setup.id, offset, static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size), kind, 0, 0};
     fill(*errand);
     target.errands->post(result, size);
-    window->direct.unsettled += !target.unsettled && !target.has_moved;
-    target.unsettled = true;
+    note(window, target, Since::asked);
     return true;
 }
 
 // 1, or -1.
-int settle(pm_window *window, int rank)
+int settle(pm_window *window, int rank, Since then = Since::nothing)
 {
     pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
-    window->direct.unsettled -= target.unsettled || target.has_moved;
-    target.has_moved = false;
-    return std::exchange(target.unsettled, false) ? target.errands->settle() : 1;
+    return note(window, target, then) == Since::asked ? target.errands->settle() : 1;
 }
 
-// There was another one since everything had happened the last time.
-bool is_stream(pm_window *window, int rank)
+// What is longer the kernel copies as quickly; but of many the next can be filled while one is done.
+bool is_worth_asking(pm_window *window, int rank, std::size_t size)
 {
     pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
-    if (target.unsettled)
+    if (target.errands == nullptr || size <= PM_ERRAND_MOVE)
+        return target.errands != nullptr;
+    if (target.since != Since::nothing)
         return true;
-    window->direct.unsettled += !target.has_moved;
-    return std::exchange(target.has_moved, true);
+    note(window, target, Since::moved);
+    return false;
 }
 
 // It could not be asked: what was asked before has happened when somebody else does it.
 int not_asked(pm_window *window, int rank)
 {
-    pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
-    if (!target.unsettled)
+    if (window->targets[static_cast<std::size_t>(rank)].since != Since::asked)
         return 0;
-    bool moved = target.has_moved;
-    int settled = settle(window, rank);
-    window->direct.unsettled += moved;
-    target.has_moved = moved;
-    return settled == 1 ? 0 : -1;
+    return settle(window, rank, Since::moved) == 1 ? 0 : -1;
 }
 
 }  // namespace
@@ -337,16 +340,15 @@ extern "C" {
 
 int pm_errand_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size)
 {
-    // What is longer the kernel copies as quickly; but of many the next can be filled while one is done.
-    bool few = size <= PM_ERRAND_MOVE || is_stream(window, target);
     auto fill = [&](Errand &errand) { std::memcpy(errand.data.data(), data, size); };
-    return few && ask(window, target, Errand::Kind::put, offset, size, nullptr, fill) ? 1 : not_asked(window, target);
+    bool asked = is_worth_asking(window, target, size) && ask(window, target, Errand::Kind::put, offset, size, nullptr, fill);
+    return asked ? 1 : not_asked(window, target);
 }
 
 int pm_errand_get(pm_window *window, int target, uint64_t offset, void *data, size_t size)
 {
-    bool few = size <= PM_ERRAND_MOVE || is_stream(window, target);
-    return few && ask(window, target, Errand::Kind::get, offset, size, data, [](Errand &) {}) ? 1 : not_asked(window, target);
+    bool asked = is_worth_asking(window, target, size) && ask(window, target, Errand::Kind::get, offset, size, data, [](Errand &) {});
+    return asked ? 1 : not_asked(window, target);
 }
 
 int pm_errand_apply(pm_window *window, int target, uint64_t offset, pm_element element, pm_operation operation, const void *origin,

@@ -1,0 +1,463 @@
+/* Collectives of a team that end later: MPI_Ibarrier and others. Each is a step on the second board of the team, where a step is entered
+ * when there is room, and may be entered before those before it are finished. All is done by whoever makes progress. */
+#include "mpidimpl.h"
+#include "composite_impl.h"
+#include "composite_coll.h"
+#include "composite_progress.h"
+#include "composite_started.h"
+#include "composite_team_data.h"
+
+typedef enum { BARRIER, BCAST, ALLREDUCE, ALLTOALL } kind_t;
+
+static const MPIDI_COMPOSITE_collective_t collectives[] = { MPIDI_COMPOSITE_IN_BARRIER, MPIDI_COMPOSITE_IN_BCAST, MPIDI_COMPOSITE_IN_ALLREDUCE,
+    MPIDI_COMPOSITE_IN_ALLTOALL
+};
+
+typedef struct op {
+    struct op *next;            /* of the same communicator, in the order of starting */
+    kind_t kind;
+    MPIR_Request *request;
+    int root;
+    data_t mine;                /* what is broadcast, or reduced */
+    parts_t from, to;
+    void *result;
+    MPI_Op op;
+    bool in_place;
+    size_t room;                /* what it enters with */
+
+    bool entered, lent, heard_all;
+    uint64_t step;
+    int mpi_errno;
+    int heard;                  /* ranks whose part is here, in the order of reading */
+    char *copy;
+} op_t;
+
+/* Of a communicator with some that have not ended. */
+struct MPIDI_COMPOSITE_started {
+    struct MPIDI_COMPOSITE_started *next;
+    team_t *team;
+    op_t *first, **end;
+    uint64_t finished;          /* of its steps, all up to this one */
+};
+typedef struct MPIDI_COMPOSITE_started started_t;
+
+int MPIDI_COMPOSITE_started;    /* how many operations */
+static started_t *active;
+
+/* Whose part is read next; -1: nobody's. */
+static int awaited(const team_t * team, const op_t * op)
+{
+    if (op->heard_all)
+        return -1;
+    switch (op->kind) {
+        case BCAST:
+            return op->root;
+        case ALLREDUCE:
+            return team->ranks - 1 - op->heard;
+        default:
+            return (team->rank + 1 + op->heard) % team->ranks;
+    }
+}
+
+static int enter(team_t * team, op_t * op)
+{
+    int mpi_errno = MPI_SUCCESS;
+    place_t place;
+
+    if (op->kind == ALLTOALL) {
+        mpi_errno = enter_with_parts(team, &op->from, true, op->in_place, &op->lent, &op->copy);
+        MPIR_ERR_CHECK(mpi_errno);
+        if (!op->in_place) {
+            data_t sent = part_of(&op->from, team->rank), received = part_of(&op->to, team->rank);
+            mpi_errno = copy_between(&sent, &received);
+        }
+    } else if (op->kind == BARRIER || (op->kind == BCAST && team->rank != op->root)) {
+        mpi_errno = enter_with_nothing(team);
+    } else if (op->mine.bytes > PM_TEAM_PAGE) {
+        op->lent = true;
+        mpi_errno = lend(&op->mine, &place, &op->copy);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = enter_with_places(team, &place, 1);
+    } else {
+        mpi_errno = enter_with(team, &op->mine);
+    }
+    op->entered = true;
+    op->step = pm_team_step(team->team);
+    op->heard_all = op->kind == BCAST && team->rank == op->root;
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* The part of a rank that is here. */
+static int take(team_t * team, op_t * op, int rank)
+{
+    int mpi_errno = MPI_SUCCESS;
+    const char *said;
+    place_t place;
+    data_t part;
+
+    switch (op->kind) {
+        case BARRIER:
+            mpi_errno = MPIDI_COMPOSITE_team_await(team, rank);
+            break;
+        case BCAST:
+            if (op->mine.bytes > PM_TEAM_PAGE) {
+                mpi_errno = hear_place(team, rank, 0, &place);
+                MPIR_ERR_CHECK(mpi_errno);
+                mpi_errno = read_data(team, rank, &place, &op->mine);
+            } else {
+                mpi_errno = hear(team, rank, op->mine.bytes, &said);
+                MPIR_ERR_CHECK(mpi_errno);
+                mpi_errno = copy_to(&op->mine, said);
+            }
+            break;
+        case ALLREDUCE:
+            mpi_errno = hear(team, rank, op->mine.bytes, &said);
+            MPIR_ERR_CHECK(mpi_errno);
+            if (rank == team->ranks - 1)
+                memcpy(op->result, said, op->mine.bytes);
+            else
+                mpi_errno = MPIR_Reduce_local(said, op->result, op->mine.count, op->mine.type, op->op);
+            break;
+        case ALLTOALL:
+            part = part_of(&op->to, rank);
+            mpi_errno = take_part(team, rank, true, &part);
+            break;
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
+static int parts_to_hear(const team_t * team, const op_t * op)
+{
+    return op->kind == BCAST ? 1 : op->kind == ALLREDUCE ? team->ranks : team->ranks - 1;
+}
+
+/* All have read what was left where it is. */
+static bool is_given_back(const team_t * team, const op_t * op)
+{
+    for (int rank = 0; op->lent && rank < team->ranks; rank++)
+        if (rank != team->rank && !pm_team_has_finished(team->team, rank, op->step))
+            return false;
+    return true;
+}
+
+/* As far as it goes. True when it has ended. */
+static bool advance(team_t * team, op_t * op)
+{
+    team->collective = collectives[op->kind];
+    if (!op->entered) {
+        if (!pm_team_has_room_behind(team->team, op->room))
+            return false;
+        op->mpi_errno = enter(team, op);
+    }
+    while (op->mpi_errno == MPI_SUCCESS && !op->heard_all) {
+        int rank = awaited(team, op);
+        pm_team_look_at(team->team, op->step);
+        if (!pm_team_is_here(team->team, rank))
+            return false;
+        op->mpi_errno = take(team, op, rank);
+        op->heard_all = ++op->heard == parts_to_hear(team, op);
+    }
+    if (op->mpi_errno) {
+        MPIDI_COMPOSITE_team_give_up(team, team->rank);
+        return true;
+    }
+    return is_given_back(team, op);
+}
+
+/* Those that have ended, one after the other. Their communicator may be gone afterwards. */
+static void end(op_t * ended)
+{
+    while (ended) {
+        op_t *op = ended;
+        ended = op->next;
+        op->request->status.MPI_ERROR = op->mpi_errno;
+        MPIR_Datatype_release_if_not_builtin(op->mine.type);
+        MPIR_Datatype_release_if_not_builtin(op->from.type);
+        MPIR_Datatype_release_if_not_builtin(op->to.type);
+        MPID_Request_complete(op->request);
+        MPL_free(op->copy);
+        MPL_free(op);
+        MPIDI_COMPOSITE_started--;
+    }
+}
+
+/* All steps up to the first one of which we have not read all. */
+static uint64_t finished(const started_t * started)
+{
+    for (op_t * op = started->first; op; op = op->next)
+        if (!op->heard_all)
+            return op->entered ? op->step - 1 : pm_team_step(started->team->team);
+    return pm_team_step(started->team->team);
+}
+
+/* All of a communicator. Answers those that have ended. */
+static op_t *advance_all(started_t * started)
+{
+    team_t *team = started->team;
+    op_t *ended = NULL, **last = &ended;
+
+    for (op_t ** link = &started->first; *link;) {
+        op_t *op = *link;
+        if (advance(team, op)) {
+            *link = op->next;
+            op->next = NULL;
+            *last = op;
+            last = &op->next;
+        } else {
+            link = &op->next;
+            if (!op->entered)
+                break;          /* nor do those behind it */
+        }
+    }
+    for (started->end = &started->first; *started->end; started->end = &(*started->end)->next) {
+    }
+    if (finished(started) > started->finished) {
+        started->finished = finished(started);
+        pm_team_finish(team->team, started->finished);
+    }
+    return ended;
+}
+
+static void rest(started_t * started)
+{
+    started_t **link = &active;
+
+    while (*link != started)
+        link = &(*link)->next;
+    *link = started->next;
+    started->next = NULL;
+    pm_team_is_awake(started->team->team);
+}
+
+int MPIDI_COMPOSITE_advance_started(void)
+{
+    for (started_t * each = active, *next; each; each = next) {
+        op_t *ended = advance_all(each);
+        next = each->next;
+        if (!each->first)
+            rest(each);
+        end(ended);
+    }
+    return MPI_SUCCESS;
+}
+
+bool MPIDI_COMPOSITE_started_have_news(void)
+{
+    for (started_t * each = active; each; each = each->next)
+        for (op_t * op = each->first; op; op = op->next) {
+            int rank = awaited(each->team, op);
+            if (!op->entered) {
+                if (pm_team_has_room_behind(each->team->team, op->room))
+                    return true;
+                break;
+            }
+            pm_team_look_at(each->team->team, op->step);
+            if (rank >= 0 ? pm_team_is_here(each->team->team, rank) : is_given_back(each->team, op))
+                return true;
+        }
+    return false;
+}
+
+/* One that has gone before it has done its part of what we have started; -1: nobody. A rank that freed its communicator had done all. */
+static int gone_from(const started_t * started)
+{
+    const team_t *team = started->team;
+
+    for (int rank = 0; rank < team->ranks; rank++)
+        if (rank != team->rank && pm_team_is_gone(team->team, rank) && !pm_team_has_finished(team->team, rank, pm_team_step(team->team)))
+            return rank;
+    return team->gone;
+}
+
+/* Whoever waits for one that has gone is told. Under the lock, now and then. */
+void MPIDI_COMPOSITE_attend_started(void)
+{
+    for (started_t * each = active, *next; each; each = next) {
+        op_t *ended = advance_all(each);
+        int gone = each->first ? gone_from(each) : -1;
+        next = each->next;
+        op_t *failed = NULL;
+        if (gone >= 0) {
+            for (op_t * op = each->first; op; op = op->next)
+                op->mpi_errno = MPIDI_COMPOSITE_team_lost(each->team, gone);
+            failed = each->first;
+            each->first = NULL;
+            each->end = &each->first;
+        }
+        if (!each->first)
+            rest(each);
+        end(ended);
+        end(failed);
+    }
+}
+
+void MPIDI_COMPOSITE_started_comm_free(MPIR_Comm * comm)
+{
+    MPL_free(MPIDI_COMPOSITE_COMM(comm).started);
+    MPIDI_COMPOSITE_COMM(comm).started = NULL;
+}
+
+/* ---- starting ---- */
+
+/* The second team of a communicator that has one; only a blocking collective makes one. */
+static team_t *team_for(MPIR_Comm * comm, bool chosen, size_t bytes, size_t limit)
+{
+    team_t *team = MPIDI_COMPOSITE_COMM(comm).team;
+
+    return team && !chosen && bytes <= limit && (bytes <= PM_TEAM_PAGE || team->reads) ? team->second : NULL;
+}
+
+static op_t *make_op(MPIR_Comm * comm, kind_t kind, MPIR_Request ** request)
+{
+    op_t *op = MPL_calloc(1, sizeof *op, MPL_MEM_COLL);
+
+    if (!op)
+        return NULL;
+    *request = MPIR_Request_create(MPIR_REQUEST_KIND__COLL);
+    if (!*request) {
+        MPL_free(op);
+        return NULL;
+    }
+    MPIR_Request_add_ref(*request);     /* given back when it is complete */
+    (*request)->comm = comm;
+    MPIR_Comm_add_ref(comm);
+    op->kind = kind;
+    op->request = *request;
+    op->mine = data_of(NULL, 0, MPI_BYTE);
+    op->from.type = op->to.type = MPI_BYTE;
+    return op;
+}
+
+static int start(MPIR_Comm * comm, team_t * team, op_t * op)
+{
+    int mpi_errno = MPI_SUCCESS;
+    started_t *started;
+
+    MPIR_Datatype_add_ref_if_not_builtin(op->mine.type);
+    MPIR_Datatype_add_ref_if_not_builtin(op->from.type);
+    MPIR_Datatype_add_ref_if_not_builtin(op->to.type);
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    MPIDI_COMPOSITE_started++;
+    started = MPIDI_COMPOSITE_COMM(comm).started;
+    if (!started) {
+        started = MPIDI_COMPOSITE_COMM(comm).started = MPL_calloc(1, sizeof *started, MPL_MEM_COLL);
+        if (!started) {
+            MPIR_ERR_SET(mpi_errno, MPI_ERR_OTHER, "**nomem");
+            op->mpi_errno = mpi_errno;
+            end(op);
+            goto fn_exit;
+        }
+        started->team = team;
+        started->end = &started->first;
+    }
+    if (!started->first) {
+        started->next = active;
+        active = started;
+        pm_team_sleeps_for(team->team, PM_TEAM_EVERYBODY);
+    }
+    *started->end = op;
+    started->end = &op->next;
+    if (unlikely(team->gone >= 0)) {
+        MPIDI_COMPOSITE_attend_started();
+    } else {
+        op_t *ended = advance_all(started);
+        if (!started->first)
+            rest(started);
+        end(ended);
+    }
+
+  fn_exit:
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    return mpi_errno;
+}
+
+static int no_memory(void)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    MPIR_ERR_SET(mpi_errno, MPI_ERR_OTHER, "**nomem");
+    return mpi_errno;
+}
+
+#define CHOSEN(OPERATION) (MPIR_CVAR_##OPERATION##_INTRA_ALGORITHM != MPIR_CVAR_##OPERATION##_INTRA_ALGORITHM_auto)
+
+int MPIDI_COMPOSITE_ibarrier(MPIR_Comm * comm, MPIR_Request ** request)
+{
+    team_t *team = team_for(comm, CHOSEN(IBARRIER), 0, 0);
+    op_t *op;
+
+    if (!team)
+        return MPIR_Ibarrier_impl(comm, request);
+    op = make_op(comm, BARRIER, request);
+    return op ? start(comm, team, op) : no_memory();
+}
+
+int MPIDI_COMPOSITE_ibcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, int root, MPIR_Comm * comm, MPIR_Request ** request)
+{
+    team_t *team = MPIDI_COMPOSITE_COMM(comm).team;
+    data_t data;
+    op_t *op;
+
+    if (team) {
+        data = data_of(buffer, count, datatype);
+        team = team_for(comm, CHOSEN(IBCAST), data.bytes, SIZE_MAX);
+    }
+    if (!team)
+        return MPIR_Ibcast_impl(buffer, count, datatype, root, comm, request);
+    op = make_op(comm, BCAST, request);
+    if (!op)
+        return no_memory();
+    op->mine = data;
+    op->root = root;
+    op->room = team->rank == root && data.bytes <= PM_TEAM_PAGE ? data.bytes : 0;
+    return start(comm, team, op);
+}
+
+int MPIDI_COMPOSITE_iallreduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, MPIR_Comm * comm,
+                               MPIR_Request ** request)
+{
+    data_t data = data_of(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, datatype);
+    MPI_Aint extent;
+    team_t *team = team_for(comm, CHOSEN(IALLREDUCE), data.bytes, PM_TEAM_PAGE);
+    op_t *started;
+
+    MPIR_Datatype_get_extent_macro(datatype, extent);
+    if (!team || !HANDLE_IS_BUILTIN(datatype) || !HANDLE_IS_BUILTIN(op) || data.bytes != (size_t) (extent * count))
+        return MPIR_Iallreduce_impl(sendbuf, recvbuf, count, datatype, op, comm, request);
+    started = make_op(comm, ALLREDUCE, request);
+    if (!started)
+        return no_memory();
+    started->mine = data;
+    started->result = recvbuf;
+    started->op = op;
+    started->room = data.bytes;
+    return start(comm, team, started);
+}
+
+int MPIDI_COMPOSITE_ialltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
+                              MPI_Datatype recvtype, MPIR_Comm * comm, MPIR_Request ** request)
+{
+    team_t *team = MPIDI_COMPOSITE_COMM(comm).team;
+    size_t bytes = 0;
+    op_t *op;
+
+    if (team) {
+        bytes = data_of(recvbuf, recvcount, recvtype).bytes * (size_t) comm->local_size;
+        team = team_for(comm, CHOSEN(IALLTOALL), bytes, SIZE_MAX);
+    }
+    /* A rank whose count is 0 does not come here: of nothing there is no step. */
+    if (!team || bytes == 0)
+        return MPIR_Ialltoall_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+    op = make_op(comm, ALLTOALL, request);
+    if (!op)
+        return no_memory();
+    op->in_place = sendbuf == MPI_IN_PLACE;
+    op->to = equal_parts(recvbuf, recvcount, recvtype);
+    op->from = op->in_place ? op->to : equal_parts(sendbuf, sendcount, sendtype);
+    op->room = bytes <= PM_TEAM_PAGE ? bytes : 0;
+    return start(comm, team, op);
+}

@@ -1,0 +1,43 @@
+/* Teams of communicators (composite_team.c), for the collectives that go by them (composite_team_coll.c). */
+#ifndef COMPOSITE_TEAM_H_INCLUDED
+#define COMPOSITE_TEAM_H_INCLUDED
+
+#include "mpidimpl.h"
+#include "coll/team/team.h"
+
+/* What a rank is in: all must be in the same. */
+typedef enum {
+    MPIDI_COMPOSITE_IN_NONE, MPIDI_COMPOSITE_IN_BARRIER, MPIDI_COMPOSITE_IN_BCAST, MPIDI_COMPOSITE_IN_GATHER, MPIDI_COMPOSITE_IN_GATHERV,
+    MPIDI_COMPOSITE_IN_SCATTER, MPIDI_COMPOSITE_IN_SCATTERV, MPIDI_COMPOSITE_IN_ALLGATHER, MPIDI_COMPOSITE_IN_ALLGATHERV,
+    MPIDI_COMPOSITE_IN_ALLTOALL, MPIDI_COMPOSITE_IN_ALLTOALLV, MPIDI_COMPOSITE_IN_ALLTOALLW, MPIDI_COMPOSITE_IN_REDUCE,
+    MPIDI_COMPOSITE_IN_ALLREDUCE, MPIDI_COMPOSITE_IN_REDUCE_SCATTER, MPIDI_COMPOSITE_IN_REDUCE_SCATTER_BLOCK, MPIDI_COMPOSITE_IN_SCAN,
+    MPIDI_COMPOSITE_IN_EXSCAN
+} MPIDI_COMPOSITE_collective_t;
+
+typedef struct MPIDI_COMPOSITE_team {
+    pm_team *team;
+    int rank, ranks;
+    bool reads;                 /* everybody may read everybody's memory */
+    int gone;                   /* who is: nothing goes on any more; -1: nobody */
+    MPIDI_COMPOSITE_collective_t collective;    /* that we are in */
+    bool harmless;              /* what went wrong last: a rank said another number of bytes than it should, and nothing else */
+    void *board;                /* if it is ours */
+    bool behind;                /* the second one of a communicator: steps are entered before those before them are finished */
+    struct MPIDI_COMPOSITE_team *second;
+} MPIDI_COMPOSITE_team_t;
+
+/* Of a communicator whose ranks all share memory, from its first collectives on. NULL: it has none, and that is so at all of its ranks. */
+MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm);
+void MPIDI_COMPOSITE_team_comm_free(MPIR_Comm * comm);
+void MPIDI_COMPOSITE_team_finalize(void);
+
+/* Nothing goes on here any more because of this rank; others who wait for us are told. The second one answers the error. */
+void MPIDI_COMPOSITE_team_give_up(MPIDI_COMPOSITE_team_t * team, int rank);
+int MPIDI_COMPOSITE_team_lost(MPIDI_COMPOSITE_team_t * team, int rank);
+/* Room for so many bytes of the next step. */
+int MPIDI_COMPOSITE_team_room(MPIDI_COMPOSITE_team_t * team, size_t size);
+/* Until a rank, or all, have entered the step that we have entered. */
+int MPIDI_COMPOSITE_team_await(MPIDI_COMPOSITE_team_t * team, int rank);
+int MPIDI_COMPOSITE_team_await_all(MPIDI_COMPOSITE_team_t * team);
+
+#endif

@@ -1,0 +1,683 @@
+/* Collectives of a team: what each rank enters a step with, and whose it reads. In the order of the ranks, wherever the order matters, so
+ * that all have the same result, bit for bit, and the same one in every run. */
+#include "mpidimpl.h"
+#include "composite_impl.h"
+#include "composite_team.h"
+#include "composite_team_coll.h"
+#include "composite_team_data.h"
+#include "base/tuning.h"
+
+/* ---- moving ---- */
+
+int MPIDI_COMPOSITE_team_barrier(team_t * team)
+{
+    return await_readers(team);
+}
+
+static int bcast_by_address(team_t * team, const data_t * data, int root)
+{
+    int mpi_errno;
+    place_t place;
+    char *copy = NULL;
+
+    if (team->rank == root) {
+        mpi_errno = lend(data, &place, &copy);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = enter_with_places(team, &place, 1);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = await_readers(team);
+    } else {
+        mpi_errno = enter_with_nothing(team);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = hear_place(team, root, 0, &place);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = read_data(team, root, &place, data);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = enter_with_nothing(team);
+    }
+
+  fn_fail:
+    MPL_free(copy);
+    return mpi_errno;
+}
+
+static int bcast_piece(team_t * team, const data_t * data, int root)
+{
+    const char *said;
+    int mpi_errno;
+
+    if (team->rank == root)
+        return enter_with(team, data);
+    mpi_errno = enter_with_nothing(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = hear(team, root, data->bytes, &said);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = copy_to(data, said);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_team_bcast(team_t * team, void *buffer, MPI_Aint count, MPI_Datatype type, int root)
+{
+    int mpi_errno = MPI_SUCCESS;
+    data_t data = data_of(buffer, count, type);
+    char *packed = NULL;
+
+    if (data.bytes <= PM_TEAM_PAGE)
+        return bcast_piece(team, &data, root);
+    if (team->reads && data.bytes > PM_TEAM_BCAST_PIECES)
+        return bcast_by_address(team, &data, root);
+    if (!data.plain) {
+        packed = MPL_malloc(data.bytes, MPL_MEM_COLL);
+        MPIR_ERR_CHKANDJUMP(!packed, mpi_errno, MPI_ERR_OTHER, "**nomem");
+        if (team->rank == root)
+            mpi_errno = copy_from(&data, packed);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    for (size_t at = 0; at < data.bytes; at += PM_TEAM_PAGE) {
+        data_t piece = data_of((data.plain ? data.plain : packed) + at,
+                               (MPI_Aint) MPL_MIN(data.bytes - at, PM_TEAM_PAGE), MPI_BYTE);
+        mpi_errno = bcast_piece(team, &piece, root);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    if (packed && team->rank != root)
+        mpi_errno = copy_to(&data, packed);
+
+  fn_fail:
+    MPL_free(packed);
+    return mpi_errno;
+}
+
+/* `mine` and, at the root, `all`. With `equal` all know that of all; otherwise each knows its own, and so may have left it where it is. */
+static int gather(team_t * team, const data_t * mine, const parts_t * all, int root, bool equal)
+{
+    int mpi_errno = MPI_SUCCESS;
+    place_t place;
+    bool lent = mine && mine->bytes > PM_TEAM_PAGE;
+    char *copy = NULL;
+
+    if (team->rank != root) {
+        if (lent) {
+            mpi_errno = lend(mine, &place, &copy);
+            MPIR_ERR_CHECK(mpi_errno);
+            mpi_errno = enter_with_places(team, &place, 1);
+        } else {
+            mpi_errno = enter_with(team, mine);
+        }
+        MPIR_ERR_CHECK(mpi_errno);
+        if (!equal || lent) {
+            mpi_errno = enter_with_nothing(team);
+            MPIR_ERR_CHECK(mpi_errno);
+        }
+        if (lent)
+            mpi_errno = MPIDI_COMPOSITE_team_await(team, root);
+        goto fn_exit;
+    }
+    mpi_errno = enter_with_nothing(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (mine) {
+        data_t own = part_of(all, root);
+        mpi_errno = copy_between(mine, &own);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    for (int i = 1; i < team->ranks; i++) {
+        int rank = (root + i) % team->ranks;
+        data_t part = part_of(all, rank);
+        const char *said;
+        lent = part.bytes > PM_TEAM_PAGE;
+        mpi_errno = hear(team, rank, lent ? PM_TEAM_ELSEWHERE : part.bytes, &said);
+        MPIR_ERR_CHECK(mpi_errno);
+        if (lent)
+            memcpy(&place, said, sizeof place);
+        mpi_errno = lent ? read_data(team, rank, &place, &part) : copy_to(&part, said);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    pm_team_all_are_here(team->team);
+    if (!equal || lent)
+        mpi_errno = enter_with_nothing(team);
+
+  fn_exit:
+  fn_fail:
+    MPL_free(copy);
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_team_gather(team_t * team, const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                MPI_Aint recvcount, MPI_Datatype recvtype, int root)
+{
+    bool in_place = sendbuf == MPI_IN_PLACE;
+    data_t mine = data_of(in_place ? NULL : sendbuf, in_place ? 0 : sendcount, in_place ? MPI_BYTE : sendtype);
+    parts_t all = { 0 };
+
+    if (team->rank == root)
+        all = equal_parts(recvbuf, recvcount, recvtype);
+    return gather(team, in_place && team->rank == root ? NULL : &mine, &all, root, true);
+}
+
+int MPIDI_COMPOSITE_team_gatherv(team_t * team, const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                 const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype, int root)
+{
+    bool in_place = sendbuf == MPI_IN_PLACE;
+    data_t mine = data_of(in_place ? NULL : sendbuf, in_place ? 0 : sendcount, in_place ? MPI_BYTE : sendtype);
+    parts_t all = { 0 };
+
+    if (team->rank == root)
+        all = parts_of(recvbuf, recvcounts, displs, recvtype);
+    return gather(team, in_place && team->rank == root ? NULL : &mine, &all, root, false);
+}
+
+static int scatter(team_t * team, const parts_t * all, const data_t * mine, int root, bool equal)
+{
+    int mpi_errno;
+    bool lent = false;
+    char *copy = NULL;
+
+    if (team->rank != root) {
+        mpi_errno = enter_with_nothing(team);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = take_part(team, root, equal, mine);
+        MPIR_ERR_CHECK(mpi_errno);
+        if (!equal || mine->bytes * (size_t) team->ranks > PM_TEAM_PAGE)
+            mpi_errno = enter_with_nothing(team);
+        goto fn_exit;
+    }
+    mpi_errno = enter_with_parts(team, all, equal, false, &lent, &copy);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (mine) {
+        data_t own = part_of(all, root);
+        mpi_errno = copy_between(&own, mine);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    if (!equal || lent)
+        mpi_errno = enter_with_nothing(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (lent)
+        mpi_errno = MPIDI_COMPOSITE_team_await_all(team);
+
+  fn_exit:
+  fn_fail:
+    MPL_free(copy);
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_team_scatter(team_t * team, const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                 MPI_Aint recvcount, MPI_Datatype recvtype, int root)
+{
+    bool in_place = recvbuf == MPI_IN_PLACE;
+    data_t mine = data_of(in_place ? NULL : recvbuf, in_place ? 0 : recvcount, in_place ? MPI_BYTE : recvtype);
+    parts_t all = { 0 };
+
+    if (team->rank == root)
+        all = equal_parts(sendbuf, sendcount, sendtype);
+    return scatter(team, &all, in_place && team->rank == root ? NULL : &mine, root, true);
+}
+
+int MPIDI_COMPOSITE_team_scatterv(team_t * team, const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * displs,
+                                  MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount, MPI_Datatype recvtype, int root)
+{
+    bool in_place = recvbuf == MPI_IN_PLACE;
+    data_t mine = data_of(in_place ? NULL : recvbuf, in_place ? 0 : recvcount, in_place ? MPI_BYTE : recvtype);
+    parts_t all = { 0 };
+
+    if (team->rank == root)
+        all = parts_of(sendbuf, sendcounts, displs, sendtype);
+    return scatter(team, &all, in_place && team->rank == root ? NULL : &mine, root, false);
+}
+
+/* All know what all have. */
+static int allgather(team_t * team, const data_t * mine, const parts_t * all)
+{
+    int mpi_errno;
+    place_t place;
+    bool lent = false, any_lent = false;
+    char *copy = NULL;
+    data_t own = part_of(all, team->rank);
+
+    if (!mine)
+        mine = &own;
+    lent = mine->bytes > PM_TEAM_PAGE;
+    if (lent) {
+        mpi_errno = lend(mine, &place, &copy);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = enter_with_places(team, &place, 1);
+    } else {
+        mpi_errno = enter_with(team, mine);
+    }
+    MPIR_ERR_CHECK(mpi_errno);
+    if (mine != &own) {
+        mpi_errno = copy_between(mine, &own);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    for (int i = 1; i < team->ranks; i++) {
+        int rank = (team->rank + i) % team->ranks;
+        data_t part = part_of(all, rank);
+        const char *said;
+        bool elsewhere = part.bytes > PM_TEAM_PAGE;
+        mpi_errno = hear(team, rank, elsewhere ? PM_TEAM_ELSEWHERE : part.bytes, &said);
+        MPIR_ERR_CHECK(mpi_errno);
+        if (elsewhere)
+            memcpy(&place, said, sizeof place);
+        mpi_errno = elsewhere ? read_data(team, rank, &place, &part) : copy_to(&part, said);
+        MPIR_ERR_CHECK(mpi_errno);
+        any_lent = any_lent || elsewhere;
+    }
+    pm_team_all_are_here(team->team);
+    if (lent || any_lent)
+        mpi_errno = enter_with_nothing(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (lent)
+        mpi_errno = MPIDI_COMPOSITE_team_await_all(team);
+
+  fn_fail:
+    MPL_free(copy);
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_team_allgather(team_t * team, const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                   MPI_Aint recvcount, MPI_Datatype recvtype)
+{
+    parts_t all = equal_parts(recvbuf, recvcount, recvtype);
+    data_t mine;
+
+    if (sendbuf == MPI_IN_PLACE)
+        return allgather(team, NULL, &all);
+    mine = data_of(sendbuf, sendcount, sendtype);
+    return allgather(team, &mine, &all);
+}
+
+int MPIDI_COMPOSITE_team_allgatherv(team_t * team, const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                    const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype)
+{
+    parts_t all = parts_of(recvbuf, recvcounts, displs, recvtype);
+    data_t mine;
+
+    if (sendbuf == MPI_IN_PLACE)
+        return allgather(team, NULL, &all);
+    mine = data_of(sendbuf, sendcount, sendtype);
+    return allgather(team, &mine, &all);
+}
+
+static int alltoall(team_t * team, const parts_t * from, const parts_t * to, bool equal, bool in_place)
+{
+    int mpi_errno;
+    bool lent;
+    char *copy;
+
+    mpi_errno = enter_with_parts(team, from, equal, in_place, &lent, &copy);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (!in_place) {
+        data_t sent = part_of(from, team->rank), received = part_of(to, team->rank);
+        mpi_errno = copy_between(&sent, &received);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    for (int i = 1; i < team->ranks; i++) {
+        int rank = (team->rank + i) % team->ranks;
+        data_t part = part_of(to, rank);
+        mpi_errno = take_part(team, rank, equal, &part);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    pm_team_all_are_here(team->team);
+    if (!equal || lent)
+        mpi_errno = enter_with_nothing(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (lent)
+        mpi_errno = MPIDI_COMPOSITE_team_await_all(team);
+
+  fn_fail:
+    MPL_free(copy);
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_team_alltoall(team_t * team, const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                  MPI_Aint recvcount, MPI_Datatype recvtype)
+{
+    bool in_place = sendbuf == MPI_IN_PLACE;
+    parts_t to = equal_parts(recvbuf, recvcount, recvtype);
+    parts_t from = in_place ? to : equal_parts(sendbuf, sendcount, sendtype);
+
+    return alltoall(team, &from, &to, true, in_place);
+}
+
+int MPIDI_COMPOSITE_team_alltoallv(team_t * team, const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls,
+                                   MPI_Datatype sendtype, void *recvbuf, const MPI_Aint * recvcounts, const MPI_Aint * rdispls,
+                                   MPI_Datatype recvtype)
+{
+    bool in_place = sendbuf == MPI_IN_PLACE;
+    parts_t to = parts_of(recvbuf, recvcounts, rdispls, recvtype);
+    parts_t from = in_place ? to : parts_of(sendbuf, sendcounts, sdispls, sendtype);
+
+    return alltoall(team, &from, &to, false, in_place);
+}
+
+int MPIDI_COMPOSITE_team_alltoallw(team_t * team, const void *sendbuf, const MPI_Aint sendcounts[], const MPI_Aint sdispls[],
+                                   const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Aint recvcounts[],
+                                   const MPI_Aint rdispls[], const MPI_Datatype recvtypes[])
+{
+    bool in_place = sendbuf == MPI_IN_PLACE;
+    parts_t to = typed_parts(recvbuf, recvcounts, rdispls, recvtypes);
+    parts_t from = in_place ? to : typed_parts(sendbuf, sendcounts, sdispls, sendtypes);
+
+    return alltoall(team, &from, &to, false, in_place);
+}
+
+/* ---- reducing: vectors of MPI's own datatypes without gaps ---- */
+
+/* Of [at, at + bytes) of the vectors of the ranks from `last` down to 0, as they lie on the board, into `result`. */
+static int reduce_said(team_t * team, int last, size_t whole, size_t at, size_t bytes, void *result, MPI_Datatype type, MPI_Op op)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPI_Aint size;
+    const char *said;
+
+    MPIR_Datatype_get_size_macro(type, size);
+    for (int rank = last; rank >= 0; rank--) {
+        mpi_errno = hear(team, rank, whole, &said);
+        MPIR_ERR_CHECK(mpi_errno);
+        if (rank == last)
+            memcpy(result, said + at, bytes);
+        else
+            mpi_errno = MPIR_Reduce_local(said + at, result, (MPI_Aint) bytes / size, type, op);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* The same of vectors that lie where they are: `addresses` of them. Ours is at `mine`, and `result` may be there. */
+static int reduce_lent(team_t * team, int last, const uint64_t * addresses, const char *mine, size_t at, size_t bytes, char *result,
+                       MPI_Datatype type, MPI_Op op)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPI_Aint size;
+    size_t done, piece = PM_TEAM_REDUCE_PIECE;
+    char *theirs = MPL_malloc(2 * piece, MPL_MEM_COLL), *ours = theirs + piece;
+
+    MPIR_ERR_CHKANDJUMP(!theirs, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    MPIR_Datatype_get_size_macro(type, size);
+    piece = piece / (size_t) size * (size_t) size;
+    for (done = 0; done < bytes; done += piece) {
+        size_t now = MPL_MIN(piece, bytes - done);
+        const char *own = mine + at + done;
+        if (own == result + done && last != team->rank)
+            own = memcpy(ours, own, now);
+        for (int rank = last; rank >= 0; rank--) {
+            const char *from = own;
+            if (rank != team->rank) {
+                char *to = rank == last ? result + done : theirs;
+                mpi_errno = read_bytes(team, rank, addresses[rank] + at + done, to, now);
+                MPIR_ERR_CHECK(mpi_errno);
+                from = to;
+            } else if (rank == last && own != result + done) {
+                memcpy(result + done, own, now);
+            }
+            if (rank != last)
+                mpi_errno = MPIR_Reduce_local(from, result + done, (MPI_Aint) (now / (size_t) size), type, op);
+            MPIR_ERR_CHECK(mpi_errno);
+        }
+    }
+
+  fn_fail:
+    MPL_free(theirs);
+    return mpi_errno;
+}
+
+/* Where the part of a rank begins when all take part in the work. */
+static size_t slice(const team_t * team, int rank, MPI_Aint count, MPI_Aint size)
+{
+    MPI_Aint line = MPL_MAX(64 / size, 1);
+    MPI_Aint lines = (count + line - 1) / line;
+
+    return (size_t) (MPL_MIN(lines * rank / team->ranks * line, count) * size);
+}
+
+/* Everybody's address, `mine` included; of as many bytes at each. */
+static int tell_addresses(team_t * team, const void *mine, size_t bytes, uint64_t * addresses)
+{
+    place_t place = { (uint64_t) (uintptr_t) mine, bytes };
+    int mpi_errno = enter_with_places(team, &place, 1);
+
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = MPIDI_COMPOSITE_team_await_all(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    for (int rank = 0; rank < team->ranks; rank++) {
+        mpi_errno = hear_place(team, rank, 0, &place);
+        MPIR_ERR_CHECK(mpi_errno);
+        if (unlikely(place.bytes != bytes))
+            return mismatch(team, place.bytes, bytes);
+        addresses[rank] = place.address;
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_team_reduce(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op,
+                                int root)
+{
+    int mpi_errno;
+    data_t mine = data_of(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, type);
+    uint64_t addresses[PM_TEAM_RANKS_LIMIT];
+    size_t begin, end;
+    MPI_Aint size;
+    char *result = NULL;
+
+    if (mine.bytes <= PM_TEAM_REDUCE_WHOLE) {
+        mpi_errno = enter_with(team, &mine);
+        MPIR_ERR_CHECK(mpi_errno);
+        if (team->rank == root)
+            mpi_errno = reduce_said(team, team->ranks - 1, mine.bytes, 0, mine.bytes, recvbuf, type, op);
+        goto fn_exit;
+    }
+    MPIR_Datatype_get_size_macro(type, size);
+    begin = slice(team, team->rank, count, size);
+    end = slice(team, team->rank + 1, count, size);
+    if (team->rank != root) {
+        result = MPL_malloc(end - begin + 1, MPL_MEM_COLL);
+        MPIR_ERR_CHKANDJUMP(!result, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    }
+    mpi_errno = tell_addresses(team, mine.plain, mine.bytes, addresses);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = reduce_lent(team, team->ranks - 1, addresses, mine.plain, begin, end - begin,
+                            result ? result : (char *) recvbuf + begin, type, op);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = tell_addresses(team, result, mine.bytes, addresses);
+    MPIR_ERR_CHECK(mpi_errno);
+    for (int i = 1; team->rank == root && i < team->ranks; i++) {
+        int rank = (root + i) % team->ranks;
+        begin = slice(team, rank, count, size);
+        end = slice(team, rank + 1, count, size);
+        mpi_errno = read_bytes(team, rank, addresses[rank], (char *) recvbuf + begin, end - begin);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    mpi_errno = enter_with_nothing(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (team->rank != root)
+        mpi_errno = MPIDI_COMPOSITE_team_await(team, root);
+
+  fn_exit:
+  fn_fail:
+    MPL_free(result);
+    return mpi_errno;
+}
+
+/* Each reduces a part on the board, and then reads that of the others. */
+static int allreduce_in_slices(team_t * team, const data_t * mine, char *recvbuf, MPI_Op op)
+{
+    int mpi_errno;
+    MPI_Aint size;
+    size_t begin, end;
+    char *place;
+    const char *said;
+
+    MPIR_Datatype_get_size_macro(mine->type, size);
+    begin = slice(team, team->rank, mine->count, size);
+    end = slice(team, team->rank + 1, mine->count, size);
+    mpi_errno = enter_with(team, mine);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = reduce_said(team, team->ranks - 1, mine->bytes, begin, end - begin, recvbuf + begin, mine->type, op);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = MPIDI_COMPOSITE_team_room(team, end - begin);
+    MPIR_ERR_CHECK(mpi_errno);
+    place = pm_team_place(team->team, end - begin);
+    memcpy(place, recvbuf + begin, end - begin);
+    pm_team_enter(team->team, end - begin, team->collective);
+    for (int i = 1; i < team->ranks; i++) {
+        int rank = (team->rank + i) % team->ranks;
+        begin = slice(team, rank, mine->count, size);
+        end = slice(team, rank + 1, mine->count, size);
+        mpi_errno = hear(team, rank, end - begin, &said);
+        MPIR_ERR_CHECK(mpi_errno);
+        memcpy(recvbuf + begin, said, end - begin);
+    }
+    pm_team_all_are_here(team->team);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op)
+{
+    int mpi_errno;
+    data_t mine = data_of(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, type);
+    uint64_t addresses[PM_TEAM_RANKS_LIMIT];
+    size_t begin, end;
+    MPI_Aint size;
+
+    if (mine.bytes <= PM_TEAM_ALLREDUCE_WHOLE) {
+        mpi_errno = enter_with(team, &mine);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = reduce_said(team, team->ranks - 1, mine.bytes, 0, mine.bytes, recvbuf, type, op);
+        MPIR_ERR_CHECK(mpi_errno);
+        pm_team_all_are_here(team->team);
+        goto fn_exit;
+    }
+    if (mine.bytes <= PM_TEAM_PAGE)
+        return allreduce_in_slices(team, &mine, recvbuf, op);
+    MPIR_Datatype_get_size_macro(type, size);
+    begin = slice(team, team->rank, count, size);
+    end = slice(team, team->rank + 1, count, size);
+    mpi_errno = tell_addresses(team, mine.plain, mine.bytes, addresses);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = reduce_lent(team, team->ranks - 1, addresses, mine.plain, begin, end - begin, (char *) recvbuf + begin, type, op);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = tell_addresses(team, recvbuf, mine.bytes, addresses);
+    MPIR_ERR_CHECK(mpi_errno);
+    for (int i = 1; i < team->ranks; i++) {
+        int rank = (team->rank + i) % team->ranks;
+        begin = slice(team, rank, count, size);
+        end = slice(team, rank + 1, count, size);
+        mpi_errno = read_bytes(team, rank, addresses[rank] + begin, (char *) recvbuf + begin, end - begin);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    mpi_errno = await_readers(team);
+
+  fn_exit:
+  fn_fail:
+    return mpi_errno;
+}
+
+/* Each gets [at, at + bytes) of the result; `whole` bytes of each. */
+static int reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, size_t at, size_t bytes, MPI_Datatype type,
+                          MPI_Op op)
+{
+    int mpi_errno;
+    data_t mine = data_of(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, type);
+    uint64_t addresses[PM_TEAM_RANKS_LIMIT];
+    char *result = recvbuf;
+
+    if (mine.bytes <= PM_TEAM_PAGE) {
+        mpi_errno = enter_with(team, &mine);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = reduce_said(team, team->ranks - 1, mine.bytes, at, bytes, recvbuf, type, op);
+        MPIR_ERR_CHECK(mpi_errno);
+        pm_team_all_are_here(team->team);
+        goto fn_exit;
+    }
+    mpi_errno = tell_addresses(team, mine.plain, mine.bytes, addresses);
+    MPIR_ERR_CHECK(mpi_errno);
+    /* In place the others still read what is at the beginning. */
+    if (sendbuf == MPI_IN_PLACE)
+        result = (char *) recvbuf + at;
+    mpi_errno = reduce_lent(team, team->ranks - 1, addresses, mine.plain, at, bytes, result, type, op);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = await_readers(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (result != recvbuf)
+        memmove(recvbuf, result, bytes);
+
+  fn_exit:
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_team_reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, const MPI_Aint recvcounts[],
+                                        MPI_Datatype type, MPI_Op op)
+{
+    MPI_Aint count = 0, before = 0, size;
+
+    MPIR_Datatype_get_size_macro(type, size);
+    for (int rank = 0; rank < team->ranks; rank++) {
+        if (rank == team->rank)
+            before = count;
+        count += recvcounts[rank];
+    }
+    return reduce_scatter(team, sendbuf, recvbuf, count, (size_t) (before * size), (size_t) (recvcounts[team->rank] * size), type, op);
+}
+
+int MPIDI_COMPOSITE_team_reduce_scatter_block(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint recvcount,
+                                              MPI_Datatype type, MPI_Op op)
+{
+    MPI_Aint size;
+
+    MPIR_Datatype_get_size_macro(type, size);
+    return reduce_scatter(team, sendbuf, recvbuf, recvcount * team->ranks, (size_t) (team->rank * recvcount * size),
+                          (size_t) (recvcount * size), type, op);
+}
+
+/* Of the ranks up to `last`; the first has none before it. */
+static int scan(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op, int last)
+{
+    int mpi_errno;
+    data_t mine = data_of(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, type);
+    uint64_t addresses[PM_TEAM_RANKS_LIMIT];
+    char *result = NULL;
+
+    if (mine.bytes <= PM_TEAM_PAGE) {
+        mpi_errno = enter_with(team, &mine);
+        MPIR_ERR_CHECK(mpi_errno);
+        if (last >= 0)
+            mpi_errno = reduce_said(team, last, mine.bytes, 0, mine.bytes, recvbuf, type, op);
+        goto fn_exit;
+    }
+    mpi_errno = tell_addresses(team, mine.plain, mine.bytes, addresses);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (sendbuf == MPI_IN_PLACE && last >= 0) {
+        result = MPL_malloc(mine.bytes, MPL_MEM_COLL);
+        MPIR_ERR_CHKANDJUMP(!result, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    }
+    if (last >= 0) {
+        mpi_errno = reduce_lent(team, last, addresses, mine.plain, 0, mine.bytes, result ? result : recvbuf, type, op);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    mpi_errno = await_readers(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (result)
+        memcpy(recvbuf, result, mine.bytes);
+
+  fn_exit:
+  fn_fail:
+    MPL_free(result);
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_team_scan(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op)
+{
+    return scan(team, sendbuf, recvbuf, count, type, op, team->rank);
+}
+
+int MPIDI_COMPOSITE_team_exscan(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op)
+{
+    return scan(team, sendbuf, recvbuf, count, type, op, team->rank - 1);
+}

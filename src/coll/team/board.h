@@ -1,0 +1,217 @@
+// What the ranks of a team see together: a seat for each, with notes that all others read. Knows no MPI, no device and no clock.
+//
+// What a team does is a sequence of steps, the same at every rank. A rank enters a step once, with something to read or with nothing, and
+// looks for what others entered it with. Who has entered a step has finished all before it; so a place of a rank is free again when all
+// have entered a step that is so much later. Short data lies behind the number of its step, in the same cache line; longer data on a page
+// of the rank's desk; what is longer still stays where it is, and a note says where that is.
+//
+// The atomic type is a parameter so that tests run this very code under a seeded scheduler.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include "coll/team/team.h"
+
+namespace pm::coll {
+
+template <template <class> class Atomic>
+class TeamBoard {
+  public:
+    static constexpr std::uint64_t notes = 8, pages = 4;  // of a rank, in turn
+    static constexpr std::int32_t nobody = -1, everybody = INT32_MAX;
+
+    struct alignas(64) Note {
+        Atomic<std::uint64_t> step;
+        std::uint64_t size;  // of what it was entered with, or PM_TEAM_ELSEWHERE; in the highest byte which collective that was
+        std::byte data[PM_TEAM_NOTE];
+    };
+    struct alignas(64) Seat {
+        Atomic<std::uint64_t> finished;  // of steps that are entered before those before them are finished
+        Atomic<std::int32_t> awaits;     // whom this rank sleeps for, and one more; or everybody
+        Atomic<std::uint32_t> left;      // it does not look at the board any more
+        Atomic<std::uint32_t> gave_up;
+    };
+    struct alignas(64) Head {
+        Atomic<std::uint32_t> sleepers;
+    };
+
+    static std::size_t size_of(int ranks) { return desks_at(ranks) + static_cast<std::size_t>(ranks) * pages * PM_TEAM_PAGE; }
+
+    // By whoever makes it, before others know of it.
+    static void lay_out(void *memory, int ranks)
+    {
+        const TeamBoard board(memory, 0, ranks);
+        new (&board.head()) Head{};
+        for (int rank = 0; rank < ranks; ++rank) {
+            new (&board.seat(rank)) Seat{};
+            for (std::uint64_t i = 0; i < notes; ++i)
+                new (&board.note_of(rank, i).step) Atomic<std::uint64_t>{};
+        }
+    }
+    static void take_down(void *memory, int ranks)
+    {
+        const TeamBoard board(memory, 0, ranks);
+        for (int rank = 0; rank < ranks; ++rank) {
+            board.seat(rank).~Seat();
+            for (std::uint64_t i = 0; i < notes; ++i)
+                std::destroy_at(&board.note_of(rank, i).step);
+        }
+        board.head().~Head();
+    }
+    TeamBoard(void *memory, int rank, int ranks) : memory_(static_cast<std::byte *>(memory)), rank_(rank), ranks_(ranks) {}
+
+    std::uint64_t step() const { return step_; }
+    int rank() const { return rank_; }
+    int ranks() const { return ranks_; }
+
+    // Whether the next step can be entered with so many bytes. False: somebody is far behind.
+    bool has_room(std::size_t size)
+    {
+        const std::uint64_t next = step_ + 1, places = size > PM_TEAM_NOTE ? pages : notes;
+        // Who is asked for more than is needed need not be asked at every step.
+        return all_entered_ + places > next || all_have_entered(next - places / 2) || all_have_entered(next - places + 1);
+    }
+    // The same where steps are entered before those before them are finished.
+    bool has_room_behind(std::size_t size)
+    {
+        const std::uint64_t places = size > PM_TEAM_NOTE ? pages : notes, needed = step_ + 1 > places ? step_ + 1 - places : 0;
+        for (int rank = 0; all_finished_ < needed && rank < ranks_; ++rank)
+            if (!has_finished(rank, needed))
+                return false;
+        all_finished_ = std::max(all_finished_, needed);
+        return true;
+    }
+    void finish(std::uint64_t step)
+    {
+        // [Y7] we do not read what others entered up to it with any more; pairs with [Y8].
+        seat(rank_).finished.store(step, std::memory_order_release);
+    }
+    bool has_finished(int rank, std::uint64_t step) const
+    {
+        // [Y8] its places may be written again; pairs with [Y7].
+        return seat(rank).finished.load(std::memory_order_acquire) >= step;
+    }
+
+    // Where there is no room: one who has not come far enough; nobody when there is by now.
+    int last(std::size_t size) const
+    {
+        const std::uint64_t needed = step_ + 2 - (size > PM_TEAM_NOTE ? pages : notes);
+        for (int rank = 0; rank < ranks_; ++rank)
+            if (rank != rank_ && !has_entered(rank, needed))
+                return rank;
+        return nobody;
+    }
+    // Where a rank has what it enters a step with.
+    std::byte *place_of(int rank, std::uint64_t step, std::uint64_t size) const
+    {
+        if (size <= PM_TEAM_NOTE || size == PM_TEAM_ELSEWHERE)
+            return note_of(rank, step).data;
+        return memory_ + desks_at(ranks_) + (static_cast<std::uint64_t>(rank) * pages + step % pages) * PM_TEAM_PAGE;
+    }
+    std::byte *place(std::size_t size) { return place_of(rank_, step_ + 1, size); }
+    // When there is room, and what is to be read has been written.
+    void enter(std::uint64_t size, std::uint8_t collective = 0)
+    {
+        Note &note = note_of(rank_, ++step_);
+        note.size = size | std::uint64_t{collective} << 56;
+        // [Y1] what we enter with, and that we have finished all before; pairs with [Y2].
+        note.step.store(step_, std::memory_order_release);
+        looked_at_ = step_;
+    }
+    bool has_entered(int rank, std::uint64_t step) const
+    {
+        // [Y2] sees what a rank entered with; pairs with [Y1].
+        return note_of(rank, step).step.load(std::memory_order_acquire) >= step;
+    }
+    // Of an earlier step, until the next one is entered: the following three.
+    void look_at(std::uint64_t step) { looked_at_ = step; }
+    bool is_here(int rank) const { return has_entered(rank, looked_at_); }
+    // All have been seen here.
+    void all_are_here() { all_entered_ = std::max(all_entered_, step_); }
+    std::uint64_t size_said(int rank) const { return note_of(rank, looked_at_).size & PM_TEAM_ELSEWHERE; }
+    std::uint8_t collective_of(int rank) const { return static_cast<std::uint8_t>(note_of(rank, looked_at_).size >> 56); }
+    const std::byte *said(int rank) const { return place_of(rank, looked_at_, size_said(rank)); }
+
+    // Before a rank sleeps until another one, or anybody, comes; then it looks once more.
+    void sleeps_for(std::int32_t rank)
+    {
+        seat(rank_).awaits.store(rank == everybody ? everybody : rank + 1, std::memory_order_relaxed);
+        head().sleepers.fetch_add(1, std::memory_order_relaxed);
+        // [Y3] either who enters sees that we sleep, or we see that it has entered; pairs with [Y4].
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
+    void is_awake()
+    {
+        seat(rank_).awaits.store(0, std::memory_order_relaxed);
+        head().sleepers.fetch_sub(1, std::memory_order_relaxed);
+    }
+    // After a step was entered: those who sleep for us.
+    template <class Wake>
+    void wake(Wake wake)
+    {
+        // [Y4] pairs with [Y3].
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        if (head().sleepers.load(std::memory_order_relaxed) == 0) [[likely]]
+            return;
+        for (int rank = 0; rank < ranks_; ++rank) {
+            const std::int32_t awaits = seat(rank).awaits.load(std::memory_order_relaxed);
+            if (rank != rank_ && (awaits == rank_ + 1 || awaits == everybody))
+                wake(rank);
+        }
+    }
+
+    // It has left, or given up: it enters nothing any more.
+    bool will_not_come(int rank) const
+    {
+        return (seat(rank).left.load(std::memory_order_acquire) | seat(rank).gave_up.load(std::memory_order_acquire)) != 0;
+    }
+    void give_up() { seat(rank_).gave_up.store(1, std::memory_order_release); }
+    void leave()
+    {
+        // [Y5] our last look at the board; pairs with [Y6].
+        seat(rank_).left.store(1, std::memory_order_release);
+    }
+    bool all_have_left() const
+    {
+        for (int rank = 0; rank < ranks_; ++rank)
+            // [Y6] nobody looks any more; pairs with [Y5].
+            if (seat(rank).left.load(std::memory_order_acquire) == 0)
+                return false;
+        return true;
+    }
+
+  private:
+    static std::size_t notes_at(int ranks) { return sizeof(Head) + static_cast<std::size_t>(ranks) * sizeof(Seat); }
+    static std::size_t desks_at(int ranks)
+    {
+        const std::size_t end = notes_at(ranks) + static_cast<std::size_t>(ranks) * notes * sizeof(Note);
+        return (end + 4095) / 4096 * 4096;
+    }
+    Head &head() const { return *reinterpret_cast<Head *>(memory_); }
+    Seat &seat(int rank) const { return reinterpret_cast<Seat *>(memory_ + sizeof(Head))[rank]; }
+    Note &note_of(int rank, std::uint64_t step) const
+    {
+        return reinterpret_cast<Note *>(memory_ + notes_at(ranks_))[static_cast<std::uint64_t>(rank) * notes + step % notes];
+    }
+    bool all_have_entered(std::uint64_t step)
+    {
+        for (int rank = 0; rank < ranks_; ++rank)
+            if (rank != rank_ && !has_entered(rank, step))
+                return false;
+        all_entered_ = std::max(all_entered_, step);
+        return true;
+    }
+
+    std::byte *memory_;
+    int rank_, ranks_;
+    std::uint64_t step_ = 0;         // the last one that we have entered
+    std::uint64_t looked_at_ = 0;
+    std::uint64_t all_entered_ = 0, all_finished_ = 0;  // as far as we know
+};
+
+}  // namespace pm::coll

@@ -1,0 +1,160 @@
+// Teams on the composite device.
+#include "coll/team/team.h"
+
+#include <new>
+
+#include "base/tuning.h"
+#include "coll/team/board.h"
+#include "netmod/core/shared.h"
+
+namespace {
+
+using Board = pm::coll::TeamBoard<std::atomic>;
+static_assert(sizeof(Board::Note) == 2048 && PM_TEAM_RANKS_LIMIT * 2 * sizeof(std::uint64_t) <= PM_TEAM_NOTE);
+
+}  // namespace
+
+struct pm_team {
+    pm_team(const pm_group_setup &group, void *memory) : group(group), board(memory, group.rank, group.size) {}
+    pm_peer *peer(int rank) const { return group.peer(group.context, rank); }
+
+    pm_group_setup group;
+    Board board;
+};
+
+static void wake(pm_team *team)
+{
+    team->board.wake([&](int rank) { pm_nudge(team->peer(rank)); });
+}
+
+extern "C" {
+
+size_t pm_team_board_size(int ranks)
+{
+    return Board::size_of(ranks);
+}
+
+void pm_team_lay_out(void *board, int ranks)
+{
+    Board::lay_out(board, ranks);
+}
+
+pm_team *pm_team_join(const pm_group_setup *group, void *board)
+{
+    return new (std::nothrow) pm_team(*group, board);
+}
+
+void pm_team_leave(pm_team *team)
+{
+    team->board.leave();
+}
+
+void pm_team_give_up(pm_team *team)
+{
+    team->board.give_up();
+    wake(team);
+}
+
+void pm_team_free(pm_team *team)
+{
+    delete team;
+}
+
+int pm_team_all_have_left(void *board, int ranks)
+{
+    return Board(board, 0, ranks).all_have_left();
+}
+
+int pm_team_has_room(pm_team *team, size_t size)
+{
+    return team->board.has_room(size);
+}
+
+void *pm_team_place(pm_team *team, size_t size)
+{
+    return team->board.place(size);
+}
+
+void pm_team_enter(pm_team *team, uint64_t size, int collective)
+{
+    team->board.enter(size, static_cast<std::uint8_t>(collective));
+    wake(team);
+}
+
+int pm_team_is_here(const pm_team *team, int rank)
+{
+    return team->board.is_here(rank);
+}
+
+void pm_team_all_are_here(pm_team *team)
+{
+    team->board.all_are_here();
+}
+
+uint64_t pm_team_size_said(const pm_team *team, int rank)
+{
+    return team->board.size_said(rank);
+}
+
+int pm_team_collective_of(const pm_team *team, int rank)
+{
+    return team->board.collective_of(rank);
+}
+
+const void *pm_team_said(const pm_team *team, int rank)
+{
+    return team->board.said(rank);
+}
+
+uint64_t pm_team_step(const pm_team *team)
+{
+    return team->board.step();
+}
+
+void pm_team_look_at(pm_team *team, uint64_t step)
+{
+    team->board.look_at(step);
+}
+
+int pm_team_has_room_behind(pm_team *team, size_t size)
+{
+    return team->board.has_room_behind(size);
+}
+
+void pm_team_finish(pm_team *team, uint64_t step)
+{
+    team->board.finish(step);
+    wake(team);
+}
+
+int pm_team_has_finished(const pm_team *team, int rank, uint64_t step)
+{
+    return team->board.has_finished(rank, step);
+}
+
+int pm_team_last(const pm_team *team, size_t size)
+{
+    return team->board.last(size);
+}
+
+void pm_team_sleeps_for(pm_team *team, int rank)
+{
+    team->board.sleeps_for(rank);
+}
+
+void pm_team_is_awake(pm_team *team)
+{
+    team->board.is_awake();
+}
+
+int pm_team_is_gone(const pm_team *team, int rank)
+{
+    return team->board.will_not_come(rank) || pm_has_ended(team->peer(rank));
+}
+
+int pm_team_read(const pm_team *team, int rank, uint64_t address, void *data, size_t size)
+{
+    return pm_read_memory(team->peer(rank), address, data, size);
+}
+
+}  // extern "C"

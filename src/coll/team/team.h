@@ -1,0 +1,69 @@
+/* A team: the ranks of a communicator that see the same memory of their host, as MPICH's C code sees it. board.h says how it works. One
+ * thread at a time; no lock needed, but for making one. */
+#ifndef PM_TEAM_H_INCLUDED
+#define PM_TEAM_H_INCLUDED
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "coll/group.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PM_TEAM_NOTE 2032               /* bytes behind the number of a step */
+#define PM_TEAM_PAGE (32 * 1024)        /* bytes on a page of a rank's desk */
+#define PM_TEAM_ELSEWHERE (~(uint64_t) 0 >> 8)  /* instead of a size: the note says where the data is */
+
+typedef struct pm_team pm_team;
+
+size_t pm_team_board_size(int ranks);
+void pm_team_lay_out(void *board, int ranks);
+/* On a board that one of them has laid out. NULL: no memory. */
+pm_team *pm_team_join(const pm_group_setup * group, void *board);
+/* Of one that will not be used any more. */
+void pm_team_leave(pm_team * team);
+/* We will not take the steps that others wait for: they are told. */
+void pm_team_give_up(pm_team * team);
+void pm_team_free(pm_team * team);      /* after pm_team_leave() */
+int pm_team_all_have_left(void *board, int ranks);
+
+/* Enters the next step: first there must be room for so many bytes, then they are written to the place, then it is entered. With
+ * PM_TEAM_ELSEWHERE the note holds addresses. */
+int pm_team_has_room(pm_team * team, size_t size);
+void *pm_team_place(pm_team * team, size_t size);
+void pm_team_enter(pm_team * team, uint64_t size, int collective);
+
+/* Of the step that was entered last. */
+int pm_team_is_here(const pm_team * team, int rank);
+void pm_team_all_are_here(pm_team * team);      /* the caller has seen each of them */
+uint64_t pm_team_size_said(const pm_team * team, int rank);
+int pm_team_collective_of(const pm_team * team, int rank);
+const void *pm_team_said(const pm_team * team, int rank);
+/* The same three of an earlier step, until the next one is entered. */
+uint64_t pm_team_step(const pm_team * team);
+void pm_team_look_at(pm_team * team, uint64_t step);
+
+/* Where steps are entered before those before them are finished: then each says how far it has, and with PM_TEAM_EVERYBODY in
+ * pm_team_sleeps_for() that it wants to hear of all that others do until pm_team_is_awake(). */
+#define PM_TEAM_EVERYBODY INT32_MAX
+int pm_team_has_room_behind(pm_team * team, size_t size);
+void pm_team_finish(pm_team * team, uint64_t step);
+int pm_team_has_finished(const pm_team * team, int rank, uint64_t step);
+
+/* Where there is no room: one who has not come far enough. */
+int pm_team_last(const pm_team * team, size_t size);
+
+/* Before and after sleeping for a rank, and whether it will never come: it has left, or its process has ended. */
+void pm_team_sleeps_for(pm_team * team, int rank);
+void pm_team_is_awake(pm_team * team);
+int pm_team_is_gone(const pm_team * team, int rank);
+
+/* From the memory of a rank: 1, or 0 when the kernel does not let us or it is gone. */
+int pm_team_read(const pm_team * team, int rank, uint64_t address, void *data, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
