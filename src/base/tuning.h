@@ -15,6 +15,9 @@
  * bench/run --only coll --ranks 8,16 */
 #define PM_EMPTY_POLLS_BEFORE_YIELD 20
 
+/* A profile: after how many polls in vain a call is said to wait: more than an answer of another core takes. */
+#define PM_POLLS_BEFORE_LATE 128
+
 /* Polling devices that cost a system call: of how many polls of shared memory, and of how many yields, one takes the time; after how many
  * polls in which nobody spoke each has its turn every time; how seldom it has one while others speak, and while nobody here is
  * reached by it.
@@ -25,13 +28,17 @@
 #define PM_BUSY_INTERVAL 1024
 #define PM_ALONE_INTERVAL 4096
 
-/* Collectives on a host with more ranks than cores: the largest vector that one rank reduces for all, and how many ranks before that one
- * is the bottleneck; up to how many ranks and bytes everybody tells everybody.
- * bench/run --only coll --ranks 4,8,16,32 */
-#define PM_FLAT_REDUCE_LIMIT 4096
-#define PM_FLAT_RANKS_LIMIT 64
-#define PM_EXCHANGE_RANKS_LIMIT 16
-#define PM_EXCHANGE_BYTES_LIMIT 64
+/* Teams: how many ranks at most, of whose addresses a note has room; bytes of all boards that a rank makes; how many collectives of a
+ * communicator go by before it gets one. Up to how many bytes a broadcast goes by pages, and from there on by reading the root's memory; up
+ * to how many one rank reduces for all, and each for itself; how much is reduced at a time, so that it stays in the cache.
+ * bench/run --only colltable --ranks 2,8 */
+#define PM_TEAM_RANKS_LIMIT 126
+#define PM_TEAM_BOARDS_LIMIT ((size_t) 128 << 20)
+#define PM_TEAM_CALLS_BEFORE 2
+#define PM_TEAM_BCAST_PIECES (64 * 1024)
+#define PM_TEAM_REDUCE_WHOLE (32 * 1024)
+#define PM_TEAM_ALLREDUCE_WHOLE 2048
+#define PM_TEAM_REDUCE_PIECE (32 * 1024)
 
 /* Collectives of some ranks: up to how many bytes it is the number of messages that costs; up to how many members a root tells each by
  * itself, and up to which block a tree is quicker for more. Measured with 8 and 16 ranks on two cores, by shared memory and by UDP.

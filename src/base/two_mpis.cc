@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -43,7 +44,8 @@ const char *pm_two_mpis(void)
     if (dladdr(reinterpret_cast<void *>(&pm_two_mpis), &own) == 0)
         return nullptr;
     std::string other, user;
-    for (const std::string &file : loaded_files()) {
+    const std::vector<std::string> files = loaded_files();
+    for (const std::string &file : files) {
         Dl_info found{};
         if (!find_mpi_of(file, found) || found.dli_fbase == own.dli_fbase)
             continue;
@@ -54,9 +56,12 @@ const char *pm_two_mpis(void)
     if (other.empty())
         return nullptr;
     std::string ours = own.dli_fname;
+    bool in_the_program = std::find(files.begin(), files.end(), ours) == files.end();
+    std::string advice = in_the_program ? "link the program without -static-mpi"
+                                        : "set LD_LIBRARY_PATH=" + ours.substr(0, ours.rfind('/')) +
+                                              ", where its names lead to the first one";
     sentence = "this process has two MPI libraries: " + ours + ", which runs now, and " + other +
-               (user.empty() ? "" : ", which " + user + " needs") +
-               "; what reaches the second one fails. If that is an MPICH, set LD_LIBRARY_PATH=" + ours.substr(0, ours.rfind('/')) +
-               ", where its names lead to the first one; if not, build what needs it with this MPI's mpicc.";
+               (user.empty() ? "" : ", which " + user + " needs") + "; what reaches the second one fails. If that is an MPICH, " + advice +
+               "; if not, build what needs it with this MPI's mpicc.";
     return sentence.c_str();
 }

@@ -24,6 +24,9 @@ std::size_t number_in(const char *file, std::string_view name)
     return SIZE_MAX;
 }
 
+// What is taken from the machine between two looks at what it has left; other ranks take as much.
+constexpr std::size_t look_again = std::size_t{4} << 20;
+
 // Of the machine, or of the group that this process is confined to.
 std::size_t memory_left()
 {
@@ -65,8 +68,15 @@ void *Arena::allocate(std::size_t size)
     size = detail::round_up(size, page_size());
     std::size_t begin = find_gap(blocks_, size);
     // As much again stays for others, where memory is counted.
-    if (begin == arena_size || check_space(file_, 2 * size, "windows") || 2 * size > memory_left())
+    if (begin == arena_size || check_space(file_, 2 * size, "windows"))
         return nullptr;
+    if (2 * size > spare_) {
+        std::size_t left = memory_left();
+        if (2 * size > left)
+            return nullptr;
+        spare_ = std::max(2 * size, std::min(left / 16, look_again));
+    }
+    spare_ -= 2 * size;
     for (std::size_t done = 0; done < size; done += piece)
         if (reserve(file_, offset_ + begin + done, std::min(piece, size - done))) {
             give_up(file_, offset_ + begin, done);

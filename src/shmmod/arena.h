@@ -33,6 +33,7 @@ class Arena {
     Published *published_ = nullptr;
     Mapping mapping_;
     std::map<std::size_t, std::size_t> blocks_;  // those in use: where they begin, and their sizes
+    std::size_t spare_ = 0;  // seen to be left in the machine, of which blocks are made without looking again
 };
 
 }  // namespace pm::shmem

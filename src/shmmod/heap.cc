@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+
 namespace pm::shmem {
 
 bool publish(Published *published, int file, std::size_t offset, std::size_t room, Mapping *mapping)
@@ -48,15 +50,20 @@ std::byte *PublishedView::find(const Published &published, int file, std::size_t
     std::uint64_t start = address - published.address;
     if (start > room || size > room - start)
         return nullptr;
-    if (!tried_) {
-        tried_ = true;
-        Result<Mapping> mapping = Mapping::create(file, offset, room);
-        if (mapping.ok()) {
-            mapping_ = std::move(mapping.value());
-            (void)madvise(mapping_.data(), room, MADV_DONTDUMP);  // its owner's to dump
-        }
+    if (start + size > size_) {
+        std::size_t wanted = first_size;
+        while (wanted < start + size)
+            wanted *= 2;
+        wanted = std::min(wanted, room);
+        Result<Mapping> mapping = failed_ ? Result<Mapping>(Error{Status::no_memory, ""}) : Mapping::create(file, offset, wanted);
+        failed_ = !mapping.ok();
+        if (failed_)
+            return nullptr;
+        (void)madvise(mapping.value().data(), wanted, MADV_DONTDUMP);  // its owner's to dump
+        mappings_.push_back(std::move(mapping.value()));
+        size_ = wanted;
     }
-    return mapping_.data() == nullptr ? nullptr : mapping_.data() + start;
+    return mappings_.back().data() + start;
 }
 
 }  // namespace pm::shmem

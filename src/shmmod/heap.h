@@ -8,6 +8,7 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "shmmod/segment.h"
 
@@ -40,14 +41,17 @@ class Heap {
 bool publish(Published *published, int file, std::size_t offset, std::size_t room, Mapping *mapping);
 
 // A peer's side of a heap or an arena, which has `room` bytes at `offset` of `file`: where bytes [address, address + size) of the owner's
-// memory are here; nullptr when they are not in it.
+// memory are here; nullptr when they are not in it. No more is mapped than is looked at, and twice as much each time: address space may be
+// limited. What was found stays where it is.
 class PublishedView {
   public:
     std::byte *find(const Published &published, int file, std::size_t offset, std::size_t room, std::uint64_t address, std::size_t size);
 
   private:
-    Mapping mapping_;
-    bool tried_ = false;
+    static constexpr std::size_t first_size = std::size_t{16} << 20;
+    std::vector<Mapping> mappings_;  // each larger than the one before
+    std::size_t size_ = 0;           // of the last
+    bool failed_ = false;
 };
 
 }  // namespace pm::shmem

@@ -28,6 +28,9 @@ std::uint64_t probe_word;
 constexpr std::chrono::milliseconds between_looks{250};
 // One that has ended may have left before, and its words not be read yet; or our own job ends with it, which tells more.
 constexpr std::chrono::milliseconds time_to_be_heard{1000};
+// Those of our own job: the launcher ends us with them, unless it was told not to.
+constexpr std::chrono::milliseconds time_to_be_ended{3000};
+constexpr std::size_t own_a_look = 8;
 constexpr std::size_t most_departed = 256;
 
 // Whether the region is what the card says, and when its owner was started.
@@ -160,6 +163,8 @@ Result<Shmem::Peer *> Shmem::connect(const void *card, std::size_t size)
             peer->process = confirmed(peer->process);
         peer->left = std::erase(departed_, peer->identity()) != 0;
         foreign_.push_back(peer);
+    } else {
+        own_.push_back(peer);
     }
     return peer;
 }
@@ -201,7 +206,7 @@ void Shmem::disconnect(Peer *peer)
     for (WakeFile &wake : wake_files_)
         if (wake.process == peer->card.process)
             wake = {};
-    std::erase(foreign_, peer);
+    std::erase(peer->foreign ? foreign_ : own_, peer);
     bool foreign = peer->foreign;
     if (peer->ended_since != never)
         failure_ = {};
@@ -229,32 +234,48 @@ void Shmem::close_rings_of_the_dead()
         }
 }
 
+// Whether it is known to be gone without having said so.
+bool Shmem::has_died(Peer *peer, Time now)
+{
+    if (peer->left || !process_has_ended(peer->process))
+        return false;
+    // Ended as it should, by MPI_Finalize.
+    if (!is_region_of(peer->host->descriptor(), peer->card)) {
+        peer->left = true;
+        return false;
+    }
+    if (peer->ended_since == never)
+        peer->ended_since = now;
+    return true;
+}
+
 void Shmem::look_after_peers(Time now)
 {
-    if (foreign_.empty() || now - looked_ < between_looks)
+    if (now - looked_ < between_looks)
         return;
     looked_ = now;
     failure_ = {};
     bool died = false;
-    for (Peer *peer : foreign_) {
-        if (peer->left || !process_has_ended(peer->process))
-            continue;
-        // Ended as it should, by MPI_Finalize.
-        if (!is_region_of(peer->host->descriptor(), peer->card)) {
-            peer->left = true;
-            continue;
+    for (Peer *peer : foreign_)
+        if (has_died(peer, now)) {
+            died |= peer->ended_since == now;
+            if (now - peer->ended_since >= time_to_be_heard && !failure_)
+                failure_ = {Status::unreachable, "shmem: process " + std::to_string(peer->card.process) +
+                                                     " of another job on this host, which this one is connected with, has died: it "
+                                                     "called neither MPI_Comm_disconnect nor MPI_Finalize"};
         }
-        if (peer->ended_since == never) {
-            peer->ended_since = now;
-            died = true;
-        }
-        if (now - peer->ended_since >= time_to_be_heard && !failure_)
-            failure_ = {Status::unreachable, "shmem: process " + std::to_string(peer->card.process) +
-                                                 " of another job on this host, which this one is connected with, has died: it "
-                                                 "called neither MPI_Comm_disconnect nor MPI_Finalize"};
-    }
     if (died)
         close_rings_of_the_dead();
+    // Of our own there may be many: a few at a time. Those who died stay in front.
+    auto first = std::ranges::find_if(own_, [](const Peer *peer) { return peer->ended_since == never; });
+    auto end = first + std::min<std::ptrdiff_t>(own_a_look, own_.end() - first);
+    for (auto each = first; each != end; ++each)
+        if (has_died(*each, now))
+            std::iter_swap(first++, each);
+    std::rotate(first, end, own_.end());
+    if (!own_.empty() && own_.front()->ended_since != never && now - own_.front()->ended_since >= time_to_be_ended && !failure_)
+        failure_ = {Status::unreachable, "shmem: process " + std::to_string(own_.front()->card.process) +
+                                             " of this job, on this host, has ended without calling MPI_Finalize"};
 }
 
 void Shmem::has_left(std::uint64_t sender)
@@ -432,7 +453,7 @@ Status Shmem::full(Peer *peer)
 {
     if (peer->ended_since == never)
         return Status::again;
-    peer->error = {Status::unreachable, "shmem: process " + std::to_string(peer->card.process) + " of another job has died"};
+    peer->error = {Status::unreachable, "shmem: process " + std::to_string(peer->card.process) + " has died"};
     return peer->error.status;
 }
 

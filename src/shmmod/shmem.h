@@ -60,7 +60,7 @@ class Shmem {
         PublishedView heap, arena;
         Error error;  // why the peer is not usable any more
 
-        // Of one that is not in our job, with which it would end.
+        // Not in our job, with which it would end.
         bool foreign = false;
         ProcessName process;
         bool left = false;           // it has said that it sends us nothing more
@@ -142,7 +142,8 @@ class Shmem {
         return woken ? std::chrono::nanoseconds::max() : std::chrono::microseconds(500);
     }
 
-    // While it is quiet: whether the processes of other jobs are still there. One that dies takes its own job with it, not ours.
+    // While it is quiet: whether the processes of peers are still there. The launcher need not end our job when one of it dies, and never when one of
+    // another does.
     void look_after_peers(Time now);
     // Of one that is not, until it is disconnected; or why a sender cannot be heard, until it can.
     const Error *failure() const { return failure_ ? &failure_ : unmapped_ ? &unmapped_ : nullptr; }
@@ -229,6 +230,7 @@ class Shmem {
     void has_left(std::uint64_t sender);
     void close_rings_of_the_dead();
     bool is_foreign(std::uint64_t identity) const;
+    bool has_died(Peer *peer, Time now);
 
     Settings settings_;
     Sink sink_;
@@ -251,6 +253,7 @@ class Shmem {
     Incoming *recent_ = nullptr;  // whom we heard last: looked at first
     std::uint32_t recent_turns_ = 0;
     std::vector<Peer *> foreign_;  // peers of other jobs
+    std::vector<Peer *> own_;      // and of ours, in the order in which they are looked after
     // Senders that left before we were connected to them, the last of many.
     std::deque<std::uint64_t> departed_;
     bool leaving_ = false;

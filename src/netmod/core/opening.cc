@@ -74,7 +74,7 @@ pm_core *pm_open(const pm_setup *setup)
     auto rendezvous = pm::parse_rendezvous(setup->rendezvous);
     if (!rendezvous.ok())
         return not_opened(rendezvous.error());
-    for (const pm::Error &error : {pm::check_priority(setup->priority), pm::check_routes(setup->routes)})
+    for (const pm::Error &error : {pm::check_priority(setup->priority), pm::check_routes(setup->routes), pm::check_report(setup->report)})
         if (error)
             return not_opened(error);
     pm::Sink sinks[pm::channels_max];

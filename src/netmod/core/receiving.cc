@@ -140,6 +140,7 @@ int look_after_others(pm_core *core)
         core->looked = now;
         if (core->idle != nullptr)
             core->idle();
+        pm::look_at_watchers(core);
         if (!core->parting.empty())
             pm::forget_parted(core, now);
         if (core->watches)
@@ -214,6 +215,8 @@ int pm_progress(pm_core *core)
     if (done != 0) {
         waiter.idle_polls = 0;
         waiter.empty_polls = 0;
+        if (pm::profile::on.load(std::memory_order_relaxed) && pm::profile::this_thread != nullptr) [[unlikely]]
+            pm::profile::this_thread->goes_on();
     } else if (core->oversubscribed && ++waiter.empty_polls > PM_EMPTY_POLLS_BEFORE_YIELD) {
         sched_yield();
     }

@@ -22,6 +22,14 @@ inline void accepted(pm_peer *peer)
         pm::settle(peer);
 }
 
+inline void count(pm_peer *peer, std::size_t size)
+{
+    peer->messages++;
+    peer->bytes += size;
+    if (pm::profile::on.load(std::memory_order_relaxed)) [[unlikely]]
+        pm::note_size(peer, size);
+}
+
 void queue(pm_peer *peer, const pm::Message &message, const pm::SendProgress &progress, void *cookie)
 {
     Waiting waiting{std::make_unique<std::byte[]>(message.header_size), message, progress, cookie};
@@ -36,8 +44,7 @@ int send(pm_peer *peer, const pm::Message &message, void *cookie)
     InsideGateOf inside(peer);
     pm::SendProgress progress;
     pm::Status status = pm::Status::again;
-    peer->messages++;
-    peer->bytes += message.payload.size;
+    count(peer, message.payload.size);
     if (peer->queue.empty()) [[likely]] {
         status = peer->used->try_send(message, &progress);
         if (status == pm::Status::ok) [[likely]] {
@@ -59,9 +66,8 @@ inline int send_now(pm_peer *peer, const pm::Message &message)
         return 0;
     if (!peer->used->try_send_whole(message)) [[unlikely]]
         return 0;
-    peer->messages++;
     accepted(peer);
-    peer->bytes += message.payload.size;
+    count(peer, message.payload.size);
     return 1;
 }
 
@@ -75,8 +81,7 @@ inline int send_now(pm_peer *peer, const pm::Message &message)
 int offer(pm_peer *peer, const pm::Message &message, void *cookie)
 {
     InsideGateOf inside(peer);
-    peer->messages++;
-    peer->bytes += message.payload.size;
+    count(peer, message.payload.size);
     if (peer->queue.empty()) {
         pm::Status status = peer->used->channel->offering->offer(peer->used->peer(), message, cookie);
         if (status == pm::Status::ok) {

@@ -36,6 +36,7 @@ typedef struct pm_setup {
     const char *networks;       /* auto, a description or the file that holds it: networks.h */
     const char *priority;       /* given, measure; only checked here */
     const char *routes;         /* off, init, text, json, or a file; only checked here */
+    const char *report;         /* a flag, or profile and how; only checked here */
     const char *wait;           /* auto, spin, yield, sleep */
     const char *background_wait;        /* the same, of a thread that calls pm_wait_in_background() */
     const char *rendezvous;     /* auto, pipeline, cma */
@@ -142,7 +143,7 @@ typedef struct pm_run {
     int64_t started;
     uint64_t milliseconds;
 } pm_run;
-/* The descriptions of all ranks at the end, one after the other, as a table in `format`: malloc'ed, or NULL. `run` may be NULL; its command is
+/* The descriptions of all ranks at the end, one after the other, as a table in `format`: malloc'ed, or NULL. One of size 0 told nothing. `run` may be NULL; its command is
  * what MPICOMPOSITE_COMMAND says, or that of this process. */
 char *pm_render(const void *descriptions, const size_t *sizes, int count, const pm_run *run, const char *format);
 

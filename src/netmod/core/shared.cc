@@ -1,4 +1,5 @@
 // What processes of one host do in each other's memory: pulling, blocks that all can read, waking.
+#include "base/clock.h"
 #include "netmod/core/shared.h"
 
 #include "netmod/core/state.h"
@@ -43,8 +44,12 @@ int pm_pull(const pm_peer *peer, uint64_t address, const struct iovec *pieces, s
         InsideGateOf inside(peer);
         return shared != nullptr && shared->prepare(peer->used->peer());
     };
+    bool timed = pm::profile::on.load(std::memory_order_relaxed);
+    pm::Time begin = timed ? pm::clock_now() : pm::Time{};
     if (!reachable() || !shared->pull(peer->used->peer(), address, pieces, count))
         return failed({pm::Status::failed, "shmem: the memory of a peer on this host could not be read"});
+    if (timed)
+        peer->core->pulling += pm::clock_now() - begin;
     peer->core->pulls++;
     for (size_t i = 0; i < count; ++i)
         peer->core->bytes_pulled += pieces[i].iov_len;
@@ -55,6 +60,11 @@ int pm_read_memory(const pm_peer *peer, uint64_t address, void *data, size_t siz
 {
     SharedMemory *shared = shared_with(peer);
     return shared != nullptr && shared->read_memory(peer->used->peer(), address, data, size);
+}
+
+int pm_may_read_memory(const pm_core *core)
+{
+    return core->rendezvous != pm::Rendezvous::pipeline;
 }
 
 int pm_write_memory(const pm_peer *peer, uint64_t address, const void *data, size_t size)

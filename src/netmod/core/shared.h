@@ -25,6 +25,8 @@ void *pm_shared_view(pm_peer *peer, uint64_t address, size_t size);
 
 /* Any memory of a peer whose shared memory has been viewed, by the kernel: 1, or 0 when it is not allowed or the peer is gone. No lock needed. */
 int pm_read_memory(const pm_peer *peer, uint64_t address, void *data, size_t size);
+/* Whether the settings allow it; whether the kernel does is found out by trying. */
+int pm_may_read_memory(const pm_core *core);
 int pm_write_memory(const pm_peer *peer, uint64_t address, const void *data, size_t size);
 
 /* Something has changed that the peer should look at. pm_ring() always tells it; pm_nudge() only when it sleeps: for one that looks by

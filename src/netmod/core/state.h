@@ -31,6 +31,7 @@
 #include "netmod/routing/settings.h"
 #include "netmod/core/watch.h"
 #include "pm/device.h"
+#include "profile/recorder.h"
 
 namespace pm {
 
@@ -51,6 +52,7 @@ struct Path : Connection {
     PathState state = PathState::untried;
     std::uint64_t network_id = 0;  // 0 and no name: within the host
     std::string network;
+    profile::Sizes *sizes = nullptr;  // of messages, where they are noted: one of pm_core::sizes
 };
 
 // The path that is used: looked at by whoever is about to send, changed by who is inside the gate of the one before.
@@ -112,6 +114,8 @@ struct pm_core {
     std::array<std::uint64_t, pm::channels_max> messages_received{}, bytes_received{}, messages_dropped{};
     std::uint64_t pulls = 0, bytes_pulled = 0;
     std::array<std::uint64_t, pm::channels_max> messages_sent{}, bytes_sent{};  // to peers that are gone
+    std::map<std::string, pm::profile::Sizes> sizes;  // of messages sent, by device and network, if a profile is made
+    pm::Time pulling{};                               // the time that pulls took, if one is
     pm::Error gave_up;  // why nothing goes on any more
     std::uint32_t polls = 0;
     std::atomic<std::uint32_t> foreground_polls{0};  // by threads that are not in the background; some may be missed
@@ -161,7 +165,7 @@ struct Waiter {
     std::uint32_t empty_polls = 0;  // outside of one
     bool in_background = false;
 };
-extern constinit thread_local Waiter waiter;
+extern constinit thread_local Waiter waiter __attribute__((tls_model("initial-exec")));
 
 // In waiting.cc: how ranks of this host wait, which follows from their number and that of the cores.
 void make_wait_plans(pm_core *core);
@@ -201,6 +205,21 @@ class InsideGateOf {
 
     Gate *gate_ = nullptr;
 };
+
+// In profiling.cc: where sizes of messages to this peer are noted.
+profile::Sizes *find_sizes(pm_peer *peer);
+// Inside the gate of the peer's device, of which a path is: a message of this size is sent, and a profile is made.
+inline void note_size(pm_peer *peer, std::size_t size)
+{
+    profile::Sizes *sizes = peer->used->sizes;
+    if (sizes == nullptr) [[unlikely]]
+        sizes = find_sizes(peer);
+    sizes->add(size);
+}
+// In profiling.cc: now and then, whether somebody looks at this process from outside, and what it is told.
+void look_at_watchers(pm_core *core);
+// In telling.cc: what started this job.
+std::string command_of_job();
 
 // In peers.cc: a peer that nobody uses is no more, at once or, where the device needs answers, when there was time for them.
 void part(pm_peer *peer);

@@ -17,6 +17,18 @@
 
 using pm::failed;
 
+// Of the whole job, if who started it has told; otherwise of this process.
+std::string pm::command_of_job()
+{
+    if (const char *whole = std::getenv("MPICOMPOSITE_COMMAND"))
+        return whole;
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    std::string text;
+    for (std::string word; std::getline(file, word, '\0');)
+        text += (text.empty() ? "" : " ") + pm::shell_word(word);
+    return text;
+}
+
 extern "C" {
 
 int pm_get_traffic(const pm_core *core, pm_traffic *traffic)
@@ -60,6 +72,8 @@ int pm_get_traffic(const pm_core *core, pm_traffic *traffic)
 void pm_count_announced(pm_peer *peer, size_t size)
 {
     peer->bytes += size;
+    if (pm::profile::on.load(std::memory_order_relaxed)) [[unlikely]]
+        pm::note_size(peer, size);
 }
 
 // ---- what a user is told ----
@@ -100,18 +114,6 @@ static char *render(const pm::Report &report, std::string_view format)
 {
     std::string text = format == "json" ? pm::to_json(report) : format == "html" ? pm::to_html(report) : pm::to_text(report);
     return strdup(text.c_str());
-}
-
-// Of the whole job, if who started it has told; otherwise of this process.
-static std::string command()
-{
-    if (const char *whole = std::getenv("MPICOMPOSITE_COMMAND"))
-        return whole;
-    std::ifstream file("/proc/self/cmdline", std::ios::binary);
-    std::string text;
-    for (std::string word; std::getline(file, word, '\0');)
-        text += (text.empty() ? "" : " ") + pm::shell_word(word);
-    return text;
 }
 
 // Of a job, by rank, with the priorities that were measured.
@@ -197,9 +199,13 @@ char *pm_render(const void *descriptions, const size_t *sizes, int count, const 
     pm::Report report;
     report.finished = true;
     if (run != nullptr)
-        report.run = pm::RunReport{command(), run->started, run->milliseconds};
+        report.run = pm::RunReport{pm::command_of_job(), run->started, run->milliseconds};
     auto next = static_cast<const std::byte *>(descriptions);
     for (int i = 0; i < count; ++i) {
+        if (sizes[i] == 0) {
+            report.processes.emplace_back();
+            continue;
+        }
         auto process = pm::unpack({next, sizes[i]});
         if (!process.ok()) {
             failed(process.error());

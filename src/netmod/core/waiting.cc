@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/cpus.h"
+#include "base/tuning.h"
 #include "netmod/core/shared.h"
 #include "netmod/core/setup.h"
 #include "netmod/core/state.h"
@@ -61,7 +62,12 @@ int pm_wait_step(pm_core *core)
     pm::make_wait_plans(core);
     waiter.empty_polls = 0;
     const pm::WaitPlan &own = waiter.in_background ? core->background_plan : core->wait_plan;
-    switch (own.action(waiter.idle_polls++)) {
+    pm::WaitAction action = own.action(waiter.idle_polls++);
+    // Not before it has polled for a while: who answers at once is not late.
+    if (pm::profile::on.load(std::memory_order_relaxed) && pm::profile::this_thread != nullptr &&
+        (waiter.idle_polls >= PM_POLLS_BEFORE_LATE || action != pm::WaitAction::poll)) [[unlikely]]
+        pm::profile::this_thread->waits();
+    switch (action) {
         case pm::WaitAction::poll:
             return 0;
         case pm::WaitAction::yield:

@@ -71,6 +71,14 @@ bool makes_sense(const Setting &setting, std::string_view value)
     return error == std::errc() && stop == end && number >= static_cast<double>(setting.least) && number <= static_cast<double>(setting.most);
 }
 
+bool names_a_file(std::string_view text)
+{
+    for (std::string_view ending : {".txt", ".json", ".html"})
+        if (text.size() > ending.size() && text.ends_with(ending))
+            return true;
+    return false;
+}
+
 }  // namespace
 
 const std::vector<Setting> &known_settings()
@@ -90,7 +98,7 @@ const std::vector<Setting> &known_settings()
         {"UDP_SILENCE_LIMIT", seconds, 0, 1'000'000, "never"},
         {"UDP_RECOVERY"},
         {"UDP_SEGMENTATION"},
-        {"REPORT", flag},
+        {"REPORT"},
         {"MCAST_ALGORITHM"},
         {"MCAST_TREE_LIMIT", count, 0, most_bytes, "no multicast by a tree"},
         {"MCAST_DOUBLING_LIMIT", count, 0, most_bytes, "none by recursive doubling"},
@@ -99,6 +107,7 @@ const std::vector<Setting> &known_settings()
         {"MCAST_PIECE", count, 1024, most_bytes},
         {"NOTIFY"},
         {"MCAST_FANOUT", count, 1, 1'000'000},
+        {"WHY_AFTER", count, 0, 1'000'000, "never"},
     };
     return settings;
 }
@@ -177,11 +186,19 @@ Error check_routes(std::string_view text)
     for (std::string_view word : {"off", "init", "text", "json"})
         if (text == word)
             return {};
-    for (std::string_view ending : {".txt", ".json", ".html"})
-        if (text.size() > ending.size() && text.ends_with(ending))
-            return {};
+    if (names_a_file(text))
+        return {};
     return {Status::invalid, "unknown value \"" + std::string(text) + "\" of MPIR_CVAR_CH4_COMPOSITE_ROUTES; known are off, init, text, "
                              "json, and the name of a file that ends in .txt, .json or .html"};
+}
+
+Error check_report(std::string_view text)
+{
+    std::string_view format = text.starts_with("profile:") ? text.substr(8) : "";
+    if (makes_sense({"", flag}, text) || text == "profile" || format == "text" || format == "json" || names_a_file(format))
+        return {};
+    return {Status::invalid, "unknown value \"" + std::string(text) + "\" of MPIR_CVAR_CH4_COMPOSITE_REPORT; known are 0, 1, profile, profile:json "
+                             "and profile:FILE, where FILE ends in .txt, .json or .html"};
 }
 
 }  // namespace pm

@@ -36,5 +36,7 @@ Result<Rendezvous> parse_rendezvous(std::string_view text);
 // Whether these mean something: "given" or "measure"; "off", "init", "text", "json" or a name with an ending that tells a format.
 Error check_priority(std::string_view text);
 Error check_routes(std::string_view text);
+// "0", "1" and what else is a flag; "profile", and behind a colon its format, as for routes.
+Error check_report(std::string_view text);
 
 }  // namespace pm

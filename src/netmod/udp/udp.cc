@@ -249,8 +249,6 @@ unsigned Udp::receive(bool park)
             time = now();
         if (!is_packet(header, size))
             return endpoint_->on_malformed();
-        if (header.fragment != 0 && header.kind() == Kind::data)
-            socket_->expect_trains();
         if (!park || (header.kind() != Kind::data && header.kind() != Kind::part))
             return endpoint_->on_datagram({header, body}, from, time);
         if (parked_bytes_ + cost_of(body.size()) > park_limit_)
@@ -317,6 +315,12 @@ Counters Udp::counters()
 {
     InsideGate inside(gate_);
     return endpoint_->counters();
+}
+
+Time Udp::round_trip()
+{
+    InsideGate inside(gate_);
+    return endpoint_->round_trip();
 }
 
 // ---- waiting ----

@@ -77,10 +77,11 @@ class Udp {
     // Everything sent has been acknowledged.
     bool idle();
     Counters counters();
+    Time round_trip();  // the shortest of its peers; zero: not known
     PacketCounts packets()
     {
         Counters all = counters();
-        return {all.datagrams_sent, all.sent_again, all.alien + all.malformed};
+        return {all.datagrams_sent, all.sent_again, all.alien + all.malformed, round_trip()};
     }
 
     static constexpr std::size_t largest_header = 1100;

@@ -104,17 +104,15 @@ union SegmentControl {
     cmsghdr align;
 };
 
-std::size_t segment_of(msghdr *message, std::size_t size)
+// Of datagrams that the kernel has joined: each says how long it is, and all but the last are as long as the first. So nobody needs to
+// ask the kernel, whose answer costs more than a small datagram does.
+std::size_t segment_of(const void *bytes, std::size_t size)
 {
-    for (cmsghdr *control = CMSG_FIRSTHDR(message); control != nullptr; control = CMSG_NXTHDR(message, control)) {
-        if (control->cmsg_level != IPPROTO_UDP || control->cmsg_type != UDP_GRO)
-            continue;
-        int segment = 0;
-        std::memcpy(&segment, CMSG_DATA(control), sizeof segment);
-        if (segment > 0)
-            return static_cast<std::size_t>(segment);
-    }
-    return std::max<std::size_t>(size, 1);
+    Header header;
+    if (size <= sizeof header)
+        return std::max<std::size_t>(size, 1);
+    std::memcpy(&header, bytes, sizeof header);
+    return sizeof header + header.body_size;
 }
 
 }  // namespace
@@ -168,9 +166,7 @@ Result<std::unique_ptr<Socket>> Socket::create(const SocketSettings &settings)
         int value = 0;
         socklen_t size = sizeof value;
         socket->segments_ = getsockopt(descriptor, IPPROTO_UDP, UDP_SEGMENT, &value, &size) == 0;
-        value = 1;
-        socket->can_join_ = setsockopt(descriptor, IPPROTO_UDP, UDP_GRO, &value, sizeof value) == 0;
-        set(descriptor, IPPROTO_UDP, UDP_GRO, 0);
+        set(descriptor, IPPROTO_UDP, UDP_GRO, 1);
     }
     socket->buffers_ = std::make_unique_for_overwrite<std::byte[]>(batch * buffer_size);
     return socket;
@@ -360,31 +356,7 @@ void Socket::keep(const iovec *pieces, std::size_t count, const Address &to, std
 
 // ---- receiving ----
 
-void Socket::expect_trains()
-{
-    empty_looks_ = 0;
-    if (joins_ || !can_join_)
-        return;
-    set(descriptor(), IPPROTO_UDP, UDP_GRO, 1);
-    joins_ = may_be_joined_ = true;
-}
-
-void Socket::nothing_there()
-{
-    constexpr unsigned patience = 2000;
-    if (!may_be_joined_ || ++empty_looks_ <= patience)
-        return;
-    empty_looks_ = 0;
-    if (joins_) {
-        set(descriptor(), IPPROTO_UDP, UDP_GRO, 0);
-        joins_ = false;
-    } else {
-        // Should something joined still be on its way after all this time, it is seen by its size, and sent again.
-        may_be_joined_ = false;
-    }
-}
-
-// One datagram that is certainly by itself. False when there is none.
+// One datagram, or several that were joined. False when there is none.
 bool Socket::receive_single()
 {
     sockaddr_storage name;
@@ -395,7 +367,7 @@ bool Socket::receive_single()
         return false;
     }
     auto bytes = static_cast<std::size_t>(size);
-    arrivals_[0] = {bytes, std::max<std::size_t>(bytes, 1), our_address(name)};
+    arrivals_[0] = {bytes, segment_of(buffers_.get(), bytes), our_address(name)};
     return true;
 }
 
@@ -403,17 +375,14 @@ void Socket::receive_batch()
 {
     // Where two have come in a row there may be more. While nothing comes, or one by one, the simpler call is the faster one.
     successes_ = arrived_ > 0 ? successes_ + 1 : 0;
-    bool many = successes_ > 1;
-    if (!may_be_joined_ && !many) {
+    if (successes_ <= 1) {
         arrived_ = receive_single();
         return;
     }
-    unsigned wanted = many ? batch : 1;
     mmsghdr messages[batch];
     iovec pieces[batch];
     sockaddr_storage names[batch];
-    SegmentControl controls[batch];
-    for (unsigned i = 0; i < wanted; ++i) {
+    for (unsigned i = 0; i < batch; ++i) {
         pieces[i] = {buffers_.get() + i * buffer_size, buffer_size};
         msghdr &message = messages[i].msg_hdr;
         message = {};
@@ -421,29 +390,14 @@ void Socket::receive_batch()
         message.msg_namelen = sizeof names[i];
         message.msg_iov = &pieces[i];
         message.msg_iovlen = 1;
-        if (may_be_joined_) {
-            message.msg_control = controls[i].bytes;
-            message.msg_controllen = sizeof controls[i].bytes;
-        }
     }
-    int result;
-    if (wanted == 1) {
-        ssize_t size = receive_message(descriptor(), &messages[0].msg_hdr);
-        messages[0].msg_len = static_cast<unsigned>(size);
-        result = size >= 0 ? 1 : -1;
-    } else {
-        result = recvmmsg(descriptor(), messages, wanted, MSG_DONTWAIT, nullptr);
-    }
-    if (result < 0) {
+    int result = recvmmsg(descriptor(), messages, batch, MSG_DONTWAIT, nullptr);
+    if (result < 0)
         note_error(errno);
-        nothing_there();
-        arrived_ = 0;
-        return;
-    }
-    arrived_ = static_cast<unsigned>(result);
+    arrived_ = static_cast<unsigned>(std::max(result, 0));
     for (unsigned i = 0; i < arrived_; ++i) {
         std::size_t size = messages[i].msg_len;
-        arrivals_[i] = {size, segment_of(&messages[i].msg_hdr, size), our_address(names[i])};
+        arrivals_[i] = {size, segment_of(pieces[i].iov_base, size), our_address(names[i])};
     }
 }
 
@@ -462,24 +416,18 @@ unsigned Socket::receive_expected(const Endpoint::Expected &expected)
     pieces[2 * count] = {buffers_.get() + buffer_size, buffer_size};
     msghdr message{};
     sockaddr_storage name;
-    SegmentControl control;
     message.msg_name = &name;
     message.msg_namelen = sizeof name;
     message.msg_iov = pieces;
     message.msg_iovlen = 2 * count + 1;
-    if (may_be_joined_) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
-    }
     ssize_t result = receive_message(descriptor(), &message);
     arrived_ = 0;
     if (result < 0) {
         note_error(errno);
-        nothing_there();
         return 0;
     }
     auto size = static_cast<std::size_t>(result);
-    arrivals_[0] = {size, segment_of(&message, size), our_address(name)};
+    arrivals_[0] = {size, segment_of(&headers_[0], size), our_address(name)};
 
     // As expected: datagrams of that size, in that order, of that message; the last one may be shorter.
     std::size_t full = sizeof(Header) + body;

@@ -41,9 +41,6 @@ class Socket {
     bool reaches(const Address &address) const { return family_ == AF_INET6 || address.is_v4(); }
     std::uint16_t port() const { return port_; }
     std::size_t receive_buffer() const { return receive_buffer_; }
-    // Trains are arriving: let the kernel join them. It stops when nothing has come for a while, because a single small
-    // datagram is received faster by a simpler call, which does not tell where one of several ends.
-    void expect_trains();
 
     // False when the send buffer is full; the transmission is then kept here, and nothing else may be sent before flush() says
     // true.
@@ -83,7 +80,6 @@ class Socket {
     bool send_one_by_one(const iovec *pieces, std::size_t count, const Address &to, std::size_t segment);
     void keep(const iovec *pieces, std::size_t count, const Address &to, std::size_t segment, std::size_t skip);
     void receive_batch();
-    void nothing_there();
     bool receive_single();
     // Number of datagrams that came as expected, into their place; what came otherwise is in the first buffer, one arrival.
     unsigned receive_expected(const Endpoint::Expected &expected);
@@ -97,10 +93,6 @@ class Socket {
     std::uint16_t port_ = 0;
     std::size_t receive_buffer_ = 0;
     bool segments_ = false;
-    bool can_join_ = false;
-    bool joins_ = false;        // the kernel joins what arrives now
-    bool may_be_joined_ = false;  // something joined may still be there
-    unsigned empty_looks_ = 0;
     bool error_pending_ = false;
     bool too_wide_ = false;  // the kernel has refused a datagram for its size
 

@@ -573,7 +573,7 @@ void Endpoint::take(Peer *peer, const Datagram &datagram, const Address &from, T
             break;
     }
     // A timer that ends before anything new can be due will look again.
-    if (peer->scheduled > now + Incoming::ack_delay)
+    if (peer->scheduled > now + Incoming::ack_delay || (peer->outgoing != nullptr && peer->outgoing->deadline() < peer->scheduled))
         schedule(peer);
 }
 
@@ -1348,6 +1348,18 @@ Counters Endpoint::counters() const
         counters.halvings += peer.outgoing->congestion().halvings();
     });
     return counters;
+}
+
+Time Endpoint::round_trip() const
+{
+    Time shortest{};
+    for_each_peer([&](const Peer &peer) {
+        if (peer.outgoing == nullptr || !peer.outgoing->round_trip().known())
+            return;
+        Time time = peer.outgoing->round_trip().smoothed();
+        shortest = shortest == Time::zero() ? time : std::min(shortest, time);
+    });
+    return shortest;
 }
 
 }  // namespace pm::udp

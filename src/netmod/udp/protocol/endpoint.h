@@ -209,6 +209,7 @@ class Endpoint {
     const Error &failure() const { return failure_; }
     Counters counters() const;
     std::size_t peers() const { return by_name_.size(); }
+    Time round_trip() const;  // the shortest to a peer; zero: not known
     std::size_t share() const { return share_.share(); }
     template <class Visit>
     void for_each_peer(Visit visit) const

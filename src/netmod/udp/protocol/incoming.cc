@@ -131,15 +131,15 @@ void Incoming::deliver(std::uint64_t sequence, const Header &header, std::span<s
 {
     if (header.fragment == 0)
         return deliver_first(sequence, header, body);
-    if (!assembly_.gathered.empty()) {
-        std::memcpy(assembly_.gathered.data() + assembly_.header_size + assembly_.received, body.data(), body.size());
+    if (assembly_.gathers) {
+        std::memcpy(gathered_.get() + assembly_.header_size + assembly_.received, body.data(), body.size());
     } else if (assembly_.place != nullptr) {
         std::byte *destination = assembly_.place + assembly_.received;
         if (!in_place && destination != body.data())
             std::memmove(destination, body.data(), body.size());
     }
     assembly_.received += body.size();
-    if (assembly_.gathered.empty() && assembly_.place == nullptr) {
+    if (!assembly_.gathers && assembly_.place == nullptr) {
         // The callee may send, and so look at us: be consistent before.
         void *cookie = assembly_.cookie;
         assembly_.open = assembly_.received < assembly_.total;
@@ -181,8 +181,12 @@ void Incoming::deliver_first(std::uint64_t sequence, const Header &header, std::
     assembly_.header_size = header.header_size;
     assembly_.total = total;
     assembly_.received = piece;
-    assembly_.gathered.resize(header.header_size + total);
-    std::memcpy(assembly_.gathered.data(), body.data(), body.size());
+    assembly_.gathers = true;
+    if (gathered_size_ < header.header_size + total) {
+        gathered_size_ = header.header_size + whole_limit;
+        gathered_ = std::make_unique_for_overwrite<std::byte[]>(gathered_size_);
+    }
+    std::memcpy(gathered_.get(), body.data(), body.size());
 }
 
 void Incoming::end_if_complete()
@@ -190,12 +194,11 @@ void Incoming::end_if_complete()
     if (assembly_.received < assembly_.total)
         return;
     assembly_.open = false;
-    if (assembly_.gathered.empty())
+    if (!assembly_.gathers)
         return sink_.placed(sink_.context, assembly_.tag, assembly_.cookie);
-    std::vector<std::byte> whole = std::move(assembly_.gathered);
-    assembly_.gathered.clear();
-    Envelope envelope{source_, whole.data(), assembly_.header_size, assembly_.tag};
-    sink_.arrived(sink_.context, envelope, whole.data() + assembly_.header_size, assembly_.total, assembly_.total);
+    // The callee may cause another one to be gathered only after it has returned: packets are not taken from within.
+    Envelope envelope{source_, gathered_.get(), assembly_.header_size, assembly_.tag};
+    sink_.arrived(sink_.context, envelope, gathered_.get() + assembly_.header_size, assembly_.total, assembly_.total);
 }
 
 std::size_t Incoming::next_place(std::span<std::byte> *place, Header *next) const

@@ -78,7 +78,7 @@ class Incoming {
         std::size_t header_size = 0;
         std::size_t total = 0;
         std::size_t received = 0;  // in order
-        std::vector<std::byte> gathered;  // header and payload of one that is delivered in one piece
+        bool gathers = false;  // to be delivered in one piece: header and payload are in gathered_
         void *cookie = nullptr;
         std::byte *place = nullptr;
     };
@@ -99,6 +99,8 @@ class Incoming {
     std::map<std::uint64_t, Whole> wholes_;
     std::size_t wholes_bytes_ = 0;
     Assembly assembly_;
+    std::unique_ptr<std::byte[]> gathered_;  // of the largest message that is delivered in one piece, made when one comes
+    std::size_t gathered_size_ = 0;
 
     Time ack_deadline_ = never;
     Time newest_arrival_{};

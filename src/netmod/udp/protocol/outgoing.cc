@@ -11,6 +11,8 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t reordering_packets = 3;
 constexpr Time answer_patience = 1ms;  // acknowledgements are held back for less than this
+constexpr Time probe_patience = 600us;  // for those nobody has asked for
+constexpr unsigned probes_limit = 2;
 constexpr Time longest_timeout = 1s;
 constexpr unsigned silent_timeouts = 3;
 constexpr unsigned losses_before_doubt = 2;  // of a packet of a size of which others have arrived
@@ -27,13 +29,22 @@ Status Outgoing::accept(const Message &message, SendProgress *progress, std::siz
     return let_go_of_payload() ? Status::ok : Status::again;
 }
 
+Outgoing::Spare *Outgoing::spare(std::size_t size)
+{
+    for (Spare &spare : spare_)
+        if (size <= spare.size)
+            return &spare;
+    return nullptr;
+}
+
 std::unique_ptr<std::byte[]> Outgoing::block(std::size_t size)
 {
-    if (size > spare_size || spare_.empty())
-        return std::make_unique_for_overwrite<std::byte[]>(std::max(size, spare_size));
-    auto spare = std::move(spare_.back());
-    spare_.pop_back();
-    return spare;
+    Spare *found = spare(size);
+    if (found == nullptr || found->blocks.empty())
+        return std::make_unique_for_overwrite<std::byte[]>(found == nullptr ? size : found->size);
+    auto block = std::move(found->blocks.back());
+    found->blocks.pop_back();
+    return block;
 }
 
 void Outgoing::make_fragment(const Message &message, SendProgress *progress, std::size_t packet_size)
@@ -132,22 +143,36 @@ bool Outgoing::can_send() const
     return lost_ + waiting_ > 0 && fits(flights_[first_to_send()]);
 }
 
-void Outgoing::arrive(Flight &flight)
+void Outgoing::take_off(Flight &flight)
+{
+    cost_on_its_way_ -= cost_of(flight.size());
+    again_on_its_way_ -= flight.sent_again;
+}
+
+// What was sent again just now is rather an earlier one of it that has arrived. But when the next answer is of that kind, too, and tells of
+// nothing else, then the round trip is shorter than what was measured: that may have been the time in which nobody looked at the socket.
+bool Outgoing::is_quick(const Flight &flight, Time now) const
+{
+    return flight.sent_again && now - flight.sent < round_trip_.smoothed() / 2;
+}
+
+void Outgoing::arrive(Flight &flight, Time now)
 {
     if (flight.state == Flight::State::lost)
         --lost_;
     else
-        cost_on_its_way_ -= cost_of(flight.size());
+        take_off(flight);
     if (flight.borrowed())
         borrowed_bytes_ -= flight.body_size;
     flight.state = Flight::State::arrived;
-    if (flight.own != nullptr && flight.size() <= spare_size && spare_.size() < spare_limit)
-        spare_.push_back(std::move(flight.own));
+    if (Spare *found = flight.own != nullptr ? spare(flight.size()) : nullptr; found != nullptr && found->blocks.size() < found->limit)
+        found->blocks.push_back(std::move(flight.own));
     flight.own.reset();
     on_size_proved(flight.longest);
-    if (flight.order > newest_order_) {
+    congestion_.on_arrived(flight.order, next_order_);
+    if (flight.order > newest_order_ && (quick_answers_ > 0 || !is_quick(flight, now))) {
         newest_order_ = flight.order;
-        newest_sent_ = flight.sent;
+        newest_took_ = now - flight.sent;
     }
 }
 
@@ -155,7 +180,7 @@ void Outgoing::lose(Flight &flight, bool congestion)
 {
     flight.state = Flight::State::lost;
     ++lost_;
-    cost_on_its_way_ -= cost_of(flight.size());
+    take_off(flight);
     if (++flight.losses >= (flight.longest > proved_ ? 1 : losses_before_doubt) && flight.longest > settings_.packet_sizes.front()) {
         flight.losses = 0;
         doubtful_ = doubtful_ == 0 ? flight.longest : std::min(doubtful_, flight.longest);
@@ -188,16 +213,18 @@ bool Outgoing::on_acknowledged(std::uint64_t acknowledged, std::span<const std::
     Flight *newest = nullptr;
     Time newest_sent{};
     bool newest_sent_again = true;
+    bool quick = true;  // all of them
     auto take = [&](Flight &flight) {
         if (flight.state == Flight::State::arrived)
             return;
         arrived_cost += cost_of(flight.size());
+        quick = quick && is_quick(flight, now);
         if (newest == nullptr || flight.order > newest->order) {
             newest = &flight;
             newest_sent = flight.sent;
             newest_sent_again = flight.sent_again;
         }
-        arrive(flight);
+        arrive(flight, now);
     };
     for (std::uint64_t sequence = base_; sequence != acknowledged; ++sequence)
         take(flight(sequence));
@@ -209,6 +236,7 @@ bool Outgoing::on_acknowledged(std::uint64_t acknowledged, std::span<const std::
     }
     if (newest == nullptr)
         return true;
+    quick_answers_ = quick ? quick_answers_ + 1 : 0;
     if (!newest_sent_again && now - newest_sent >= held_back)
         round_trip_.sample(now - newest_sent - held_back);
     while (!flights_.empty() && flights_.front().state == Flight::State::arrived) {
@@ -216,13 +244,13 @@ bool Outgoing::on_acknowledged(std::uint64_t acknowledged, std::span<const std::
         ++base_;
     }
     if (flights_.empty())
-        unasked_cost_ = doubtful_ = 0;
-    backoff_ = 0;
+        unasked_cost_ = doubtful_ = quick_answers_ = 0;
+    backoff_ = probed_ = 0;
     probes_ = 0;
     timer_start_ = now;
     congestion_.on_acknowledged(arrived_cost, packet_cost(), was_full_);
     was_full_ = false;
-    find_losses();
+    find_losses(now);
     return true;
 }
 
@@ -243,44 +271,65 @@ void Outgoing::restart(std::uint64_t first_sequence)
         flights_[i].losses = 0;
     }
     waiting_ = flights_.size();
-    lost_ = cost_on_its_way_ = unasked_cost_ = doubtful_ = 0;
-    probes_ = backoff_ = 0;
+    lost_ = cost_on_its_way_ = unasked_cost_ = again_on_its_way_ = doubtful_ = quick_answers_ = 0;
+    probes_ = backoff_ = probed_ = 0;
+    reordering_end_ = never;
 }
 
-void Outgoing::find_losses()
+void Outgoing::find_losses(Time now)
 {
     bool lost = false;
+    Time patience = newest_took_ + round_trip_.reordering();
+    reordering_end_ = never;
     for (std::size_t i = 0; i < flights_.size(); ++i) {
         Flight &flight = flights_[i];
         if (flight.state == Flight::State::waiting)
             break;
         if (flight.state != Flight::State::on_its_way)
             continue;
-        if (flight.order + reordering_packets <= newest_order_ || flight.sent + round_trip_.reordering() <= newest_sent_ ||
+        bool overtaken = flight.order < newest_order_;
+        if (!overtaken && again_on_its_way_ == 0 && !lost)
+            break;  // nor are those after it
+        if ((overtaken && (flight.order + reordering_packets <= newest_order_ || flight.sent + patience <= now)) ||
             (lost && settings_.recovery == Recovery::go_back_n)) {
             lose(flight, true);
             lost = true;
+        } else if (overtaken) {
+            reordering_end_ = std::min(reordering_end_, flight.sent + patience);
         }
     }
+}
+
+Time Outgoing::timer_end() const
+{
+    // A round trip may have been measured that is much longer than any, see is_quick().
+    Time timeout = round_trip_.known() && probed_ < probes_limit
+                       ? round_trip_.probe_timeout() + (asked_last_ ? Time::zero() : probe_patience)
+                       : round_trip_.timeout(answer_patience) * (1u << std::min(backoff_, 12u));
+    return timer_start_ + std::min(timeout, longest_timeout);
 }
 
 Time Outgoing::deadline() const
 {
     if (flights_.empty() || cost_on_its_way_ == 0)
         return never;
-    Time timeout = round_trip_.timeout(answer_patience) * (1u << std::min(backoff_, 12u));
-    return timer_start_ + std::min(timeout, longest_timeout);
+    return std::min(reordering_end_, timer_end());
 }
 
 void Outgoing::on_timer(Time now)
 {
     if (now < deadline())
         return;
+    if (now >= reordering_end_)
+        find_losses(now);
+    if (cost_on_its_way_ == 0 || now < timer_end())
+        return;
     ++counters_.timeouts;
-    ++backoff_;
-    timer_start_ = now;
-    if (backoff_ == silent_timeouts)
+    if (round_trip_.known() && probed_ < probes_limit)
+        ++probed_;
+    else if (++backoff_ == silent_timeouts)
         congestion_.on_silence(packet_cost());
+    timer_start_ = now;
     bool asked = false;
     for (std::size_t i = 0; i < flights_.size(); ++i) {
         Flight &flight = flights_[i];
@@ -289,6 +338,7 @@ void Outgoing::on_timer(Time now)
         if (flight.state != Flight::State::on_its_way)
             continue;
         lose(flight, false);
+        flight.header().kind_and_flags |= Header::answer_now;
         asked = true;
     }
     probes_ = 1;

@@ -7,8 +7,9 @@
 //   on its way  sent, not acknowledged
 //   lost        to be sent again
 //   arrived     acknowledged, but not all packets before it
-// A packet on its way becomes lost when one that was sent well after it has arrived (by number or by time, whichever
-// order packets were sent in), or, the oldest one, when the timer ends without an answer; its time doubles each time.
+// A packet on its way becomes lost when one that was sent after it has arrived and it has not: the third one after it at once, any
+// other when as long has passed as that one took and the reordering time more. When nothing comes back at all, the oldest one is
+// sent again by a timer, twice after about two round trips (probes, which ask for an answer), then after a timeout, which doubles.
 //
 // A packet keeps its number and its bytes whatever becomes of the path. When that turns out narrower than it is long, it goes in
 // parts. A size is in doubt when a packet of it was lost twice, the first ones of their size once, and no other one has arrived since.
@@ -137,28 +138,40 @@ class Outgoing {
         flight.state = Flight::State::on_its_way;
         flight.sent = now;
         flight.order = next_order_++;
+        if (cost_on_its_way_ == 0)
+            reordering_end_ = never;  // it was of one that is not on its way any more
         cost_on_its_way_ += cost_of(flight.size());
+        packet_size_ = packet_size;
+        again_on_its_way_ += flight.sent_again;
         timer_start_ = now;
         ++counters_.packets;
-        // The peer acknowledges by what it can take; when the network lets us send less than that, we have to ask.
+        // The peer acknowledges by what it can take; when the network lets us send less than that, we have to ask, before the window
+        // is full. What fits half of it is acknowledged with the reply.
         unasked_cost_ += cost_of(flight.size());
-        if (4 * unasked_cost_ >= window()) {
+        if (4 * unasked_cost_ >= window() && 2 * cost_on_its_way_ >= window()) {
             flight.header().kind_and_flags |= Header::answer_now;
             unasked_cost_ = 0;
         }
+        asked_last_ = flight.header().wants_answer();
     }
-    void arrive(Flight &flight);
+    void take_off(Flight &flight);
+    bool is_quick(const Flight &flight, Time now) const;
+    void arrive(Flight &flight, Time now);
     void lose(Flight &flight, bool congestion);
-    void find_losses();
-    std::size_t packet_cost() const { return cost_of(settings_.first_packet_size()); }
+    void find_losses(Time now);
+    Time timer_end() const;
+    std::size_t packet_cost() const { return cost_of(packet_size_ > 0 ? packet_size_ : settings_.first_packet_size()); }
 
-    static constexpr std::size_t spare_size = 256;
-    static constexpr std::size_t spare_limit = 64;
-
+    // Blocks of packets that have arrived, for the next ones.
+    struct Spare {
+        std::size_t size, limit;
+        std::vector<std::unique_ptr<std::byte[]>> blocks;
+    };
+    Spare *spare(std::size_t size);
     std::unique_ptr<std::byte[]> block(std::size_t size);
 
     const ProtocolSettings &settings_;
-    std::vector<std::unique_ptr<std::byte[]>> spare_;  // blocks of small packets that have arrived
+    Spare spare_[2] = {{256, 64, {}}, {1536, 48, {}}};  // of small messages, and of usual packets
     RingQueue<Flight> flights_;  // [base_, next_)
     std::uint64_t base_;
     std::uint64_t next_;
@@ -167,7 +180,10 @@ class Outgoing {
     std::size_t lost_ = 0;
     std::size_t borrowed_bytes_ = 0;
     std::size_t cost_on_its_way_ = 0;
+    std::size_t again_on_its_way_ = 0;  // packets that were sent more than once
+    std::size_t packet_size_ = 0;       // of the path, when something was last sent
     std::size_t unasked_cost_ = 0;  // of what was sent since an answer was asked for
+    bool asked_last_ = false;       // with the last packet
     std::size_t peer_window_ = 16 * 1024;
     bool was_full_ = false;
     unsigned probes_ = 0;  // packets that may be sent above all windows
@@ -176,8 +192,11 @@ class Outgoing {
     Congestion congestion_;
     std::uint64_t next_order_ = 1;
     std::uint64_t newest_order_ = 0;  // of what has arrived
-    Time newest_sent_{};
+    Time newest_took_{};              // to arrive, and the answer to come back
+    std::size_t quick_answers_ = 0;   // in a row, see is_quick()
+    Time reordering_end_ = never;     // when the next one that was overtaken is lost
     Time timer_start_{};
+    unsigned probed_ = 0;   // times, since the last answer
     unsigned backoff_ = 0;
     std::size_t doubtful_ = 0;
     std::size_t proved_ = 0;  // datagrams of this size have arrived, since the path was last found to be narrow

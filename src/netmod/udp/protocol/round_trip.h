@@ -33,11 +33,18 @@ class RoundTrip {
         return known() ? smoothed_ + std::max<Time>(4 * deviation_, 1ms) + patience : Time(20ms);
     }
 
-    // Of two packets the earlier one is lost when the later one, sent this much after it, has arrived.
+    // As long as this nothing comes back only now and then: it costs little to ask.
+    Time probe_timeout() const
+    {
+        using namespace std::chrono_literals;
+        return 2 * smoothed_ + std::max<Time>(2 * deviation_, 100us);
+    }
+
+    // A packet that another one has overtaken may come so much later than that.
     Time reordering() const
     {
         using namespace std::chrono_literals;
-        return std::max<Time>(smoothed_ + smoothed_ / 8, 200us);
+        return std::max<Time>(smoothed_ / 4, 50us);
     }
 
   private:
