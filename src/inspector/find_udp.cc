@@ -1,7 +1,6 @@
 // UDP: every address of every interface, also of those that are down, and whether it is offered to other hosts.
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +9,7 @@
 
 #include "base/subnet.h"
 #include "inspector/findings.h"
+#include "inspector/ip_of.h"
 #include "netmod/udp/io/interfaces.h"
 
 namespace pm::inspector {
@@ -20,20 +20,6 @@ struct Candidate {
     std::optional<Ip> ip;
     unsigned flags = 0;
 };
-
-std::optional<Ip> ip_of(const sockaddr *address)
-{
-    Ip ip{};
-    if (address != nullptr && address->sa_family == AF_INET6) {
-        std::memcpy(ip.data(), &reinterpret_cast<const sockaddr_in6 *>(address)->sin6_addr, ip.size());
-        return ip;
-    }
-    if (address == nullptr || address->sa_family != AF_INET)
-        return std::nullopt;
-    std::array<std::uint8_t, 4> bytes;
-    std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in *>(address)->sin_addr, bytes.size());
-    return ip_from_v4(bytes);
-}
 
 // Interfaces in the order of the system, each with its addresses or once without.
 Result<std::vector<Candidate>> find_candidates()

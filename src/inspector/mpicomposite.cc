@@ -1,7 +1,9 @@
 // mpicomposite: what transports ranks have, and which they use. See mpicomposite(1).
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 #include "inspector/commands.h"
@@ -12,28 +14,52 @@ namespace {
 const char *const help =
     R"(Usage: mpicomposite routes [--text [FILE.txt] | --json [FILE.json] | --html FILE.html | --init] [--fd N] [--] COMMAND...
        mpicomposite devices [--json]
+       mpicomposite doctor [--json] [--launcher-exec PROGRAM] [--timeout SECONDS] [HOSTS | -f FILE]
+       mpicomposite top [--interval SECONDS] [--count N] [--] COMMAND... | PID
+       mpicomposite why [PID]
        mpicomposite --help | --version
 
 routes   runs COMMAND, usually mpiexec, and shows which device and network each pair of ranks uses, and how much it carried
 devices  shows what this host has for each device, and why something is not used
+doctor   looks for what keeps jobs from running, or from running well, here and on the hosts of a job: a list such as alpha,beta:4, or
+         a file as for mpiexec -f; reaches them as mpiexec does, by ssh or PROGRAM
+top      shows what the ranks of this host do while they run: of COMMAND, or of a job by the number of its mpiexec or of a rank
+why      asks a job that runs or hangs, by the number of its mpiexec or of a rank, what each rank waits for, and names the cause
 
 Without options the answer is text on standard output. Routes come when the job ends; with --init when it starts, as text.
 With --json and no FILE they have standard output for themselves: what COMMAND prints there goes to standard error. With --fd
 they go to descriptor N, alone.
-Exit status: that of COMMAND, or 0; 1 when something failed; 2 when mpicomposite was called wrongly.
+Exit status: that of COMMAND, or 0; 1 when something failed or doctor found a problem; 2 when mpicomposite was called wrongly.
 
   mpicomposite routes -- mpiexec -n 4 ./program
   mpicomposite routes --html routes.html -- mpiexec -hosts alpha,beta -n 8 ./program
   mpicomposite routes --json -- mpiexec -n 4 ./program | jq '.ranks[].host'
+  mpicomposite doctor -f hosts
 )";
+
+struct Command {
+    std::string_view name;
+    int (*run)(Words words);
+};
+constexpr Command commands[] = {{"routes", routes}, {"devices", devices}, {"doctor", doctor}, {"top", top}, {"why", why}};
+
+// "routes, devices or top", by the word before the last.
+std::string names(const std::string &word)
+{
+    std::string list;
+    for (const Command &command : commands)
+        list += (&command == commands ? "" : &command + 1 == std::end(commands) ? " " + word + " " : ", ") + std::string(command.name);
+    return list;
+}
 
 int dispatch(Words words)
 {
     if (words.empty())
-        return refuse("a command is missing: routes or devices");
+        return refuse("a command is missing: " + names("or"));
     std::string_view first = words[0];
+    auto command = std::ranges::find(commands, first, &Command::name);
     bool asks_for_help = words.size() == 2 && std::string_view(words[1]) == "--help";
-    if (first == "--help" || first == "-h" || ((first == "routes" || first == "devices") && asks_for_help)) {
+    if (first == "--help" || first == "-h" || (command != std::end(commands) && asks_for_help)) {
         std::fputs(help, stdout);
         return success;
     }
@@ -41,11 +67,9 @@ int dispatch(Words words)
         std::puts("mpicomposite " PACKAGE_VERSION);
         return success;
     }
-    if (first == "routes")
-        return routes(words.subspan(1));
-    if (first == "devices")
-        return devices(words.subspan(1));
-    return refuse("\"" + std::string(first) + "\" is no command; there are routes and devices");
+    if (command != std::end(commands))
+        return command->run(words.subspan(1));
+    return refuse("\"" + std::string(first) + "\" is no command; there are " + names("and"));
 }
 
 }  // namespace
