@@ -7,6 +7,8 @@
 
 namespace composite {
 
+struct Item;
+
 class Context {
   public:
     // Stands for the stack of a thread, whichever switches from it first.
@@ -23,6 +25,8 @@ class Context {
     void switch_to(Context &next);
     // Whether it is in the pages behind the end of the stack, which nobody may touch.
     bool guards(const void *address) const;
+
+    Item *left = nullptr;  // of a worker: what runs here, while it waits
 
   private:
     struct Entry;

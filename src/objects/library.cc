@@ -44,6 +44,14 @@ struct Close : Item {
             dlclose(std::exchange(library.handle, nullptr));
         delete this;
     }
+    void forget() override
+    {
+        {
+            std::lock_guard lock(mutex);
+            library.closing = false;
+        }
+        delete this;
+    }
     Runtime &runtime;
     Library &library;
     std::size_t round = 0;

@@ -91,6 +91,11 @@ void release_object(Object *object, bool whole)
         object->parts = each->next;
         delete each;
     }
+    // Only at the end of the session there are still some.
+    while (Item *each = object->pending) {
+        object->pending = each->next;
+        each->forget();
+    }
     delete object->heap;
     Library *library = type.library;
     const std::size_t alignment = std::max(type.alignment, alignof(std::max_align_t));
@@ -133,6 +138,7 @@ void Call::finish(Worker &worker, Object &target)
 {
     {
         Running running(worker, &target, answer.sender);
+        Runs runs(worker, this);
         try {
             execute(target);
         } catch (const std::exception &error) {

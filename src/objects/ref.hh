@@ -311,12 +311,17 @@ struct LocalCall final : Call {
     {
         if (target.type != type)
             throw Error("the object is a " + target.type->name + " and no " + type->name);
-        [&]<std::size_t... I>(std::index_sequence<I...>) {
-            answer_with(answer, [&]() -> decltype(auto) {
-                return (static_cast<T *>(target.instance())->*pointer)(
-                    pass<std::tuple_element_t<I, typename Known::Parameters>>(std::get<I>(kept))...);
-            });
-        }(std::index_sequence_for<K...>());
+        call(*static_cast<T *>(target.instance()), std::index_sequence_for<K...>());
+    }
+
+  private:
+    // What the lambda needs by name: of a lambda within a lambda GCC's sanitizer mistakes whose member `pointer` is, on some machines.
+    template <std::size_t... I>
+    void call(T &instance, std::index_sequence<I...>)
+    {
+        answer_with(answer, [&instance, member = pointer, &arguments = kept]() -> decltype(auto) {
+            return (instance.*member)(pass<std::tuple_element_t<I, typename Known::Parameters>>(std::get<I>(arguments))...);
+        });
     }
 };
 

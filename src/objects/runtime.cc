@@ -163,6 +163,7 @@ void Arrived::run(Worker &worker)
             if (found == services().by_id.end())
                 throw Error("rank " + std::to_string(worker.runtime.rank()) +
                             " has another version of this library, without what was asked for");
+            Runs runs(worker, this);
             Reader from = reader();
             found->second(worker, source, from, answer);
         } catch (const std::exception &error) {
@@ -526,6 +527,14 @@ Runtime::~Runtime()
             if (object->active == 0)
                 release_object(object, true);
         });
+    }
+    for (bool some = true; some;) {
+        some = false;
+        for (auto &worker : workers_) {
+            Worker::become(worker.get());
+            worker->forget_waiting();
+            some |= worker->forget_items();
+        }
     }
     trap_stack_.reset();
     leave_traps();

@@ -207,7 +207,9 @@ void Worker::wait(bool holds)
     free_.pop_back();
     object = nullptr;
     count(waiting);
+    here->left = std::exchange(item, nullptr);
     here->switch_to(*running_);
+    item = std::exchange(here->left, nullptr);
     count(waiting, -1);
     object = mine;
     sender = from;
@@ -242,6 +244,23 @@ void Worker::serve()
     stopping_ = false;
     wait();
     become(nullptr);
+}
+
+bool Worker::forget_items()
+{
+    bool some = false;
+    for (Item *item = next_item(); item != nullptr; item = next_item()) {
+        item->forget();
+        some = true;
+    }
+    return some;
+}
+
+void Worker::forget_waiting()
+{
+    for (auto &[context, stack] : stacks_)
+        if (Item *left = std::exchange(context->left, nullptr))
+            left->forget();
 }
 
 void Worker::stop()

@@ -30,6 +30,8 @@ struct Item {
     virtual ~Item() = default;
     // Once, on the worker that it was posted to. It belongs to itself: most delete themselves.
     virtual void run(Worker &worker) = 0;
+    // Instead of run(), when the session ends before its turn.
+    virtual void forget() { delete this; }
     Item *next = nullptr;
 };
 
@@ -94,6 +96,10 @@ class Worker {
     // On the stack of the thread, until stop() is run.
     void serve();
     void stop();
+    // What was posted and will not be run any more. True if there was something: forgetting may post more.
+    bool forget_items();
+    // Messages whose methods will never go on.
+    void forget_waiting();
 
     Runtime &runtime;
     const unsigned index;
@@ -101,6 +107,7 @@ class Worker {
     // Whose method runs, and who sent its message.
     Object *object = nullptr;
     Address sender;
+    Item *item = nullptr;  // what runs, if it must be freed when its method is forgotten
     // Written here only; read by who counts.
     std::atomic<std::int64_t> alive{0}, ran{0}, sent{0}, waiting{0};
     static void count(std::atomic<std::int64_t> &counter, std::int64_t more = 1)
@@ -146,11 +153,26 @@ class Worker {
     bool stopping_ = false;
 };
 
+// Around what an item does.
+class Runs {
+  public:
+    Runs(Worker &worker, Item *item) : worker_(worker), before_(std::exchange(worker.item, item)) {}
+    ~Runs() { worker_.item = before_; }
+    Runs(const Runs &) = delete;
+    Runs &operator=(const Runs &) = delete;
+
+  private:
+    Worker &worker_;
+    Item *before_;
+};
+
 // A method that waits, as an item: it lies on the stack of the method. Made before others know of it: only making it may fail.
 class Waiter : public Item {
   public:
     Waiter() : worker_(Worker::current()), context_(worker_.running()), object_(worker_.object) { worker_.reserve_stack(); }
     void run(Worker &worker) override;
+    // It goes with the stack of its method.
+    void forget() override {}
     // From any thread, once.
     void wake() { worker_.post(this); }
     void wait(bool holds = false)
