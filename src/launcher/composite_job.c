@@ -1,5 +1,6 @@
 /* Included at the end of Hydra's pmiserv_cb.c (maint/graft-mpich), whose cleanup_proxy it calls. */
 #include "bscu.h"
+#include "composite_asked.h"
 #include "composite_launched.h"
 #include "composite_spawning.h"
 
@@ -231,6 +232,7 @@ HYD_status composite_wait_for_event(int seconds)
 {
     int look = composite_look_after_launchers() ? 1 : composite_look_after_hosts();
 
+    composite_listen_for_questions();
     if (look && (seconds < 0 || seconds > look))
         seconds = look;
     return HYDT_dmx_wait_for_event(seconds);

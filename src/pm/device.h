@@ -38,6 +38,7 @@
 #include "base/cpus.h"
 #include "base/gate.h"
 #include "base/status.h"
+#include "base/time.h"
 #include "pm/message.h"
 
 namespace pm {
@@ -121,7 +122,7 @@ concept Watched = requires(D device, const typename D::Peer *const_peer, typenam
     device.give_up(peer, why);
 };
 
-// It looks after peers of other jobs, who do not end with ours, when it is asked to now and then while it is quiet: failure() tells.
+// It looks after peers on this host, who may end without a word, when it is asked to now and then while it is quiet: failure() tells.
 template <class D>
 concept LooksAfterPeers = requires(D device, std::chrono::nanoseconds now) { device.look_after_peers(now); };
 
@@ -197,9 +198,10 @@ concept OneSided = requires(D device, const D const_device, typename D::Peer *pe
     { const_device.writes_by_itself() } -> std::same_as<bool>;
 };
 
-// For reports: sent; of these, for the second time; received and not believed.
+// For reports: sent; of these, for the second time; received and not believed. The shortest mean round trip to a peer; zero: not known.
 struct PacketCounts {
     std::uint64_t sent = 0, again = 0, alien = 0;
+    Time round_trip{};
 };
 template <class D>
 concept CountsPackets = requires(D device) { { device.packets() } -> std::same_as<PacketCounts>; };
