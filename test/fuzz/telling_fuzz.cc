@@ -6,6 +6,7 @@
 #include "fuzz/fuzz.h"
 #include "netmod/report/report.h"
 #include "netmod/routing/card.h"
+#include "profile/profile.h"
 
 namespace pm::fuzz {
 namespace {
@@ -19,6 +20,16 @@ void read_report(std::span<const std::byte> bytes)
     report.finished = true;
     report.processes.push_back(std::move(read.value()));
     for (const std::string &text : {to_text(report), to_json(report), to_html(report)})
+        touch(text.data(), text.size());
+}
+
+void read_profile(std::span<const std::byte> bytes)
+{
+    auto read = profile::unpack(bytes);
+    if (!read.ok())
+        return;
+    profile::Profile all{.processes = {read.value(), read.value()}, .command = {}, .started = 0};
+    for (const std::string &text : {to_text(all), to_json(all), to_html(all)})
         touch(text.data(), text.size());
 }
 
@@ -68,6 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     if (MPIDI_COMPOSITE_read_greeting(exact.data(), size, &greeting))
         touch(exact.data() + sizeof greeting, static_cast<std::size_t>(greeting.size));
     read_report(exact);
+    read_profile(exact);
     read_card(exact);
     Choices choices(data, size);
     gather(choices);

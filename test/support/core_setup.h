@@ -12,6 +12,7 @@ inline pm_setup plain_setup()
     setup.networks = "auto";
     setup.priority = "given";
     setup.routes = "off";
+    setup.report = "0";
     setup.wait = "auto";
     setup.background_wait = "sleep";
     setup.rendezvous = "auto";

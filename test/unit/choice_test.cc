@@ -4,80 +4,52 @@
 #include <gtest/gtest.h>
 
 #include "base/tuning.h"
-#include "netmod/core/shared.h"
+#include "coll/team/team.h"
 
 namespace {
 
-// 8 ranks on too few cores, 8 bytes.
-pm_call crowded_call(int ranks = 8, size_t bytes = 8)
+// A few bytes, among ranks that may read each other's memory.
+pm_call short_call()
 {
-    return {.chosen = 0, .near = 1, .crowded = 1, .ranks = ranks, .bytes = bytes, .plain = 1};
+    return {.chosen = 0, .reads = 1, .plain = 1, .known = 1, .bytes = 8};
 }
 
-using Chooses = pm_way (*)(const pm_call *);
-
-pm_way way(Chooses chooses, const pm_call &call)
+TEST(Choice, WhatATeamDoes)
 {
-    return chooses(&call);
+    pm_call call = short_call();
+    EXPECT_TRUE(pm_goes_by_team(&call));
+    call.bytes = PM_TEAM_PAGE + 1;
+    EXPECT_TRUE(pm_goes_by_team(&call)) << "it stays where it is";
+    call.known = 0;
+    EXPECT_TRUE(pm_goes_by_team(&call));
 }
 
 TEST(Choice, WhatTheUserChoseIsTaken)
 {
-    pm_call call = crowded_call();
+    pm_call call = short_call();
     call.chosen = 1;
-    for (Chooses chooses : {pm_barrier_way, pm_bcast_way, pm_allreduce_way})
-        EXPECT_EQ(way(chooses, call), PM_WAY_GENERIC);
+    EXPECT_FALSE(pm_goes_by_team(&call));
 }
 
-TEST(Choice, BetweenHostsMpichChooses)
+TEST(Choice, WhatIsNotPlainIsReducedByMpich)
 {
-    pm_call call = crowded_call();
-    call.near = 0;
-    for (Chooses chooses : {pm_barrier_way, pm_bcast_way, pm_allreduce_way})
-        EXPECT_EQ(way(chooses, call), PM_WAY_GENERIC);
-}
-
-TEST(Choice, WithACoreForEachRankARoundIsCheap)
-{
-    pm_call call = crowded_call();
-    call.crowded = 0;
-    EXPECT_EQ(way(pm_barrier_way, call), PM_WAY_DISSEMINATION);
-    EXPECT_EQ(way(pm_bcast_way, call), PM_WAY_GENERIC);
-    EXPECT_EQ(way(pm_allreduce_way, call), PM_WAY_GENERIC);
-}
-
-TEST(Choice, OnSharedCoresFewRoundsAreBetterUntilOneRankIsTheBottleneck)
-{
-    EXPECT_EQ(way(pm_barrier_way, crowded_call(1)), PM_WAY_DISSEMINATION) << "it is alone";
-    EXPECT_EQ(way(pm_barrier_way, crowded_call(PM_EXCHANGE_RANKS_LIMIT)), PM_WAY_EXCHANGE);
-    EXPECT_EQ(way(pm_barrier_way, crowded_call(PM_EXCHANGE_RANKS_LIMIT + 1)), PM_WAY_FLAT);
-    EXPECT_EQ(way(pm_barrier_way, crowded_call(PM_FLAT_RANKS_LIMIT)), PM_WAY_FLAT);
-    EXPECT_EQ(way(pm_barrier_way, crowded_call(PM_FLAT_RANKS_LIMIT + 1)), PM_WAY_DISSEMINATION);
-    EXPECT_EQ(way(pm_bcast_way, crowded_call(PM_FLAT_RANKS_LIMIT)), PM_WAY_FLAT);
-    EXPECT_EQ(way(pm_bcast_way, crowded_call(PM_FLAT_RANKS_LIMIT + 1)), PM_WAY_GENERIC);
-    EXPECT_EQ(way(pm_bcast_way, crowded_call(8, 0)), PM_WAY_GENERIC);
-}
-
-TEST(Choice, AnAllreduceIsOneExchangeWhileItFits)
-{
-    EXPECT_EQ(way(pm_allreduce_way, crowded_call(PM_EXCHANGE_RANKS_LIMIT, PM_EXCHANGE_BYTES_LIMIT)), PM_WAY_EXCHANGE);
-    EXPECT_EQ(way(pm_allreduce_way, crowded_call(PM_EXCHANGE_RANKS_LIMIT, PM_EXCHANGE_BYTES_LIMIT + 1)), PM_WAY_FLAT);
-    EXPECT_EQ(way(pm_allreduce_way, crowded_call(PM_EXCHANGE_RANKS_LIMIT + 1, PM_EXCHANGE_BYTES_LIMIT)), PM_WAY_FLAT);
-    EXPECT_EQ(way(pm_allreduce_way, crowded_call(8, PM_FLAT_REDUCE_LIMIT)), PM_WAY_FLAT);
-    EXPECT_EQ(way(pm_allreduce_way, crowded_call(8, PM_FLAT_REDUCE_LIMIT + 1)), PM_WAY_GENERIC);
-    EXPECT_EQ(way(pm_allreduce_way, crowded_call(8, 0)), PM_WAY_GENERIC);
-    pm_call call = crowded_call();
+    pm_call call = short_call();
     call.plain = 0;
-    EXPECT_EQ(way(pm_allreduce_way, call), PM_WAY_GENERIC);
+    EXPECT_FALSE(pm_goes_by_team(&call));
 }
 
-TEST(Choice, ACopyIsLeftOfWhatTheRootWouldWaitFor)
+TEST(Choice, WhereMemoryCannotBeReadPagesMustDo)
 {
-    EXPECT_FALSE(pm_bcast_leaves_copy(16384, 1, 16384));
-    EXPECT_TRUE(pm_bcast_leaves_copy(16385, 1, 16384));
-    EXPECT_TRUE(pm_bcast_leaves_copy(PM_SHARED_LIMIT, 1, 16384));
-    EXPECT_FALSE(pm_bcast_leaves_copy(PM_SHARED_LIMIT + 1, 1, 16384));
-    EXPECT_FALSE(pm_bcast_leaves_copy(16385, 0, 16384));
+    pm_call call = short_call();
+    call.reads = 0;
+    EXPECT_TRUE(pm_goes_by_team(&call));
+    call.bytes = PM_TEAM_PAGE;
+    EXPECT_TRUE(pm_goes_by_team(&call));
+    call.bytes = PM_TEAM_PAGE + 1;
+    EXPECT_FALSE(pm_goes_by_team(&call));
+    call.bytes = 0;
+    call.known = 0;
+    EXPECT_FALSE(pm_goes_by_team(&call));
 }
 
 TEST(Choice, CollectivesOfSomeRanks)

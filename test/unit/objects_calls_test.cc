@@ -360,6 +360,19 @@ TEST_P(Objects, FailToFinishWithoutRank0)
     });
 }
 
+// The leak checker sees to it.
+TEST_P(Objects, ForgetWhatASessionThatEndsEarlyHadNoTimeFor)
+{
+    Loop::run(std::max(ranks(), 2), options(), [](Runtime &runtime) {
+        const int last = runtime.size() - 1;
+        if (runtime.rank() != last)
+            return;
+        auto mine = create<Counter>(last, 0);
+        mine.past(&Counter::join, std::vector<std::string>{"never", "joined"}, ", ");
+        throw Loop::Dies();
+    });
+}
+
 TEST_P(Objects, DoNotWaitForADeadRankToCatchUp)
 {
     Options narrow = options();

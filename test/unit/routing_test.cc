@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -355,10 +354,7 @@ TEST(Routing, ARowOf4096NodesIsSmallAndTheSameAsItsPairs)
 {
     Topology topology = large();
     constexpr std::size_t from = 402;
-    auto start = std::chrono::steady_clock::now();
     Result<std::vector<Route>> row = routes_of(topology, from);
-    auto taken = std::chrono::steady_clock::now() - start;
-    RecordProperty("microseconds", std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(taken).count()));
 
     ASSERT_TRUE(row.ok()) << row.error().text;
     static_assert(sizeof(Route) < 100);
@@ -377,17 +373,14 @@ TEST(Routing, ARowOf4096NodesIsSmallAndTheSameAsItsPairs)
     EXPECT_EQ(counts[0], 2048u - 4 - 2 * 4);
 }
 
-// A row reads the gaps, of which there are a quarter of a million, once: to read them for each node would be felt.
+// A row reads the gaps, of which there are a quarter of a million, once: with a look at all for each node this would not end within the limit.
 TEST(Routing, AGapBetweenAnyTwoHostsOfAClusterLeavesTheOtherNetwork)
 {
     Topology topology = large();
     for (std::uint32_t host = 0; host < 1024; ++host)
         for (std::uint32_t other = host / 512 * 512; other < host; ++other)
             topology.gaps.push_back({host, other, host / 512});
-    auto start = std::chrono::steady_clock::now();
     Result<std::vector<Route>> row = routes_of(topology, 402);
-    auto taken = std::chrono::steady_clock::now() - start;
-    RecordProperty("microseconds", std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(taken).count()));
     RecordProperty("gaps", std::to_string(topology.gaps.size()));
     ASSERT_TRUE(row.ok()) << row.error().text;
     for (const Route &route : row.value())

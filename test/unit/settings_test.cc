@@ -55,7 +55,10 @@ TEST(Settings, NumbersAreNumbersInTheirRange)
         expect_error_with(check_variable(prefix + wrong), {prefix + "UDP_SILENCE_LIMIT", "seconds from 0 to", "0 means never"});
     for (const char *wrong : {"MCAST_PIECE=12x", "MCAST_PIECE=-5", "MCAST_PIECE=1023", "MCAST_PIECE=4.5", "MCAST_PIECE=3000000000"})
         expect_error_with(check_variable(prefix + wrong), {prefix + "MCAST_PIECE", "a whole number from 1024 to 2147483647"});
-    expect_error_with(check_variable(prefix + "REPORT=maybe"), {"\"maybe\"", prefix + "REPORT", "0 or 1", "yes"});
+    for (const char *right : {"0", "1", "yes", "OFF", "profile", "profile:text", "profile:json", "profile:a.txt", "profile:/b/c.html"})
+        EXPECT_FALSE(check_report(right)) << right;
+    for (const char *wrong : {"", "maybe", "profile:", "profile:xml", "profile:.html", "profiles"})
+        expect_error_with(check_report(wrong), {"\"" + std::string(wrong) + "\"", "REPORT", "profile:FILE"});
 }
 
 TEST(Settings, WhatIsNotOursIsNotLookedAt)

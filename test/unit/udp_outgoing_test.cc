@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -200,6 +201,71 @@ TEST_F(UdpOutgoing, NeverWaitsLongerThanASecond)
         wait(1s);
         EXPECT_EQ(sent(), "0");
     }
+}
+
+// Who computed for long before it looked at an answer measures that time, too: what it then waits for must not grow with it.
+TEST_F(UdpOutgoing, NeverWaitsLongerThanASecondAfterALongRoundTrip)
+{
+    ASSERT_EQ(send(10), Status::ok);
+    sent();
+    now_ += 6s;
+    EXPECT_TRUE(acknowledge(1));
+    ASSERT_EQ(send(10), Status::ok);
+    EXPECT_EQ(sent(), "1");
+    for (int i = 0; i < 5; ++i) {
+        EXPECT_LE(outgoing_.deadline() - now_, 1s);
+        wait(1s);
+        EXPECT_EQ(sent(), "1");
+    }
+}
+
+// The timer was too early: what was sent has arrived, and the answers come one by one.
+TEST_F(UdpOutgoing, AnAnswerJustAfterATimerIsOfTheFirstTime)
+{
+    ASSERT_EQ(send(10), Status::ok);
+    sent();
+    now_ += 1ms;
+    EXPECT_TRUE(acknowledge(1));
+    for (int round = 0; round < 3; ++round) {
+        std::uint64_t begin = outgoing_.base() - first;
+        for (int i = 0; i < 8; ++i)
+            ASSERT_EQ(send(10), Status::ok);
+        sent();
+        wait(outgoing_.deadline() - now_);
+        EXPECT_EQ(sent(), std::to_string(begin));
+        for (std::uint64_t number = begin + 1; number <= begin + 8; ++number) {
+            now_ += 10us;
+            EXPECT_TRUE(acknowledge(number));
+            EXPECT_EQ(sent(), "") << "nothing is lost";
+        }
+    }
+    EXPECT_EQ(outgoing_.counters().sent_again, 3u);
+    EXPECT_EQ(outgoing_.congestion().halvings(), 0u);
+}
+
+// All of a window is lost, and answers come sooner than the round trip that was measured: not each packet waits for a timer of its own.
+TEST_F(UdpOutgoing, AfterALongRoundTripLossesAreFoundTogether)
+{
+    ASSERT_EQ(send(10), Status::ok);
+    sent();
+    now_ += 6s;
+    EXPECT_TRUE(acknowledge(1));
+    for (int i = 0; i < 20; ++i)
+        ASSERT_EQ(send(10), Status::ok);
+    sent();
+    std::uint64_t arrived = 1;
+    unsigned timers = 0;
+    for (; outgoing_.outstanding() > 0 && timers < 100; ++timers) {
+        wait(outgoing_.deadline() - now_);
+        // Everything arrives from now on, what is sent again alone: the others are sent in the order in which they are missing.
+        for (std::string text = sent(); !text.empty(); text = sent()) {
+            now_ += 100us;
+            arrived += static_cast<std::uint64_t>(std::ranges::count(text, ' ')) + 1;
+            EXPECT_TRUE(acknowledge(arrived));
+        }
+    }
+    EXPECT_EQ(arrived, 21u);
+    EXPECT_LE(timers, 3u);
 }
 
 TEST_F(UdpOutgoing, StaysWithinThePeersWindow)

@@ -1,0 +1,145 @@
+/* Collectives of ranks on one host at the edges of what a step promises: those that are started end in another order than they began in,
+ * more are in flight than there is room for, a communicator is freed while others go on, and ranks that do not agree on sizes, or on
+ * which collective it is, get an error and nobody hangs. */
+#define _DEFAULT_SOURCE
+#include "expect.h"
+#include <unistd.h>
+
+enum { LONG = 100000, IN_FLIGHT = 40 };
+
+static char *bytes;
+
+/* A duplicate with its team: a few collectives have gone by. */
+static MPI_Comm duplicate(void)
+{
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    for (int i = 0; i < 4; i++)
+        MPI_Barrier(comm);
+    return comm;
+}
+
+/* The second one is read before the first has begun; its root waits until all have read it. */
+static void out_of_order(void)
+{
+    part = "out of order";
+    for (int round = 0; round < 100; round++) {
+        char few[8];
+        MPI_Request requests[2];
+        if (rank == 0 && round % 10 == 0)
+            usleep(5000);
+        memset(bytes, rank == 1 ? round : -1, LONG);
+        memset(few, rank == 0 ? round : -1, sizeof few);
+        MPI_Ibcast(few, sizeof few, MPI_CHAR, 0, MPI_COMM_WORLD, &requests[0]);
+        MPI_Ibcast(bytes, LONG, MPI_CHAR, 1, MPI_COMM_WORLD, &requests[1]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        EXPECT(few[7] == (char) round && bytes[LONG - 1] == (char) round, "round %d: %d, %d", round, few[7], bytes[LONG - 1]);
+    }
+}
+
+/* Short and long ones of changing roots, more than a rank has places, with blocking ones between. */
+static void many_in_flight(void)
+{
+    part = "many in flight";
+    MPI_Request requests[IN_FLIGHT];
+    static char block[IN_FLIGHT][4096];
+    int sums[IN_FLIGHT], ones[IN_FLIGHT];
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < IN_FLIGHT; i++) {
+            int root = (i + round) % ranks, size = i % 3 == 0 ? 4096 : 16;
+            if (rank == (round + 1) % ranks && i == IN_FLIGHT / 2)
+                usleep(2000);
+            if (i % 4 == 3) {
+                ones[i] = i + rank;
+                MPI_Iallreduce(&ones[i], &sums[i], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[i]);
+                continue;
+            }
+            memset(block[i], rank == root ? i : -1, sizeof block[i]);
+            MPI_Ibcast(block[i], size, MPI_CHAR, root, MPI_COMM_WORLD, &requests[i]);
+            if (i % 8 == 0) {
+                int one = 1, sum;
+                MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+                EXPECT(sum == ranks, "a blocking one between: %d", sum);
+            }
+        }
+        MPI_Waitall(IN_FLIGHT, requests, MPI_STATUSES_IGNORE);
+        for (int i = 0; i < IN_FLIGHT; i++) {
+            if (i % 4 == 3)
+                EXPECT(sums[i] == i * ranks + ranks * (ranks - 1) / 2, "round %d, sum %d: %d", round, i, sums[i]);
+            else
+                EXPECT(block[i][15] == i && block[i][i % 3 == 0 ? 4095 : 0] == i, "round %d, block %d: %d", round, i, block[i][15]);
+        }
+    }
+}
+
+/* Whoever has read frees the communicator while others have not come yet. */
+static void freed_early(void)
+{
+    part = "freed early";
+    for (int round = 0; round < 10; round++) {
+        MPI_Comm comm = duplicate();
+        MPI_Request request;
+        memset(bytes, rank == 1 ? round : -1, LONG);
+        if (rank == 2)
+            usleep(30000);
+        MPI_Ibcast(bytes, LONG, MPI_CHAR, 1, comm, &request);
+        MPI_Comm_free(&comm);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        EXPECT(bytes[LONG - 1] == (char) round, "round %d: %d", round, bytes[LONG - 1]);
+    }
+}
+
+/* Short ones are only wrong; after a longer one the communicator may be of no use any more, but says so. */
+static void sizes_differ(void)
+{
+    part = "sizes differ";
+    MPI_Comm comm = duplicate();
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    int error = MPI_Bcast(bytes, rank == 0 ? 16 : 8, MPI_CHAR, 0, comm);
+    EXPECT(rank == 0 || error != MPI_SUCCESS, "a broadcast of 16 bytes into 8");
+    error = MPI_Barrier(comm);
+    EXPECT(error == MPI_SUCCESS, "a barrier after it");
+    error = MPI_Gather(bytes, rank == 0 ? LONG / 8 : LONG / 2, MPI_CHAR, rank == 0 ? bytes + LONG : NULL, LONG / 8, MPI_CHAR, 0, comm);
+    EXPECT(error != MPI_SUCCESS, "a gather of %d bytes, where there is room for %d", LONG / 2, LONG / 8);
+    error = MPI_Barrier(comm);
+    EXPECT(error != MPI_SUCCESS, "a barrier among ranks that gave up");
+    MPI_Comm_free(&comm);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* One is in another collective than the others: all who see it are told. */
+static void another_collective(void)
+{
+    part = "another collective";
+    MPI_Comm comm = duplicate();
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length, value = 0, sum, error;
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    error = rank == 0 ? MPI_Barrier(comm) : MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, comm);
+    EXPECT(error != MPI_SUCCESS, "a barrier and an allreduce");
+    MPI_Error_string(error, text, &length);
+    EXPECT(strstr(text, "another collective") || strstr(text, "failed there"), "said: %s", text);
+    MPI_Comm_free(&comm);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+int main(int count, char **arguments)
+{
+    MPI_Init(&count, &arguments);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    bytes = calloc((size_t) ranks + 2, LONG);
+    MPI_Barrier(MPI_COMM_WORLD);
+    out_of_order();
+    many_in_flight();
+    freed_early();
+    sizes_differ();
+    another_collective();
+    long mine = wrong, all;
+    MPI_Allreduce(&mine, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0)
+        puts(all ? "failed" : "ok");
+    free(bytes);
+    MPI_Finalize();
+    return all != 0;
+}

@@ -1,0 +1,206 @@
+// The board of a team under the seeded scheduler. Promise: what a rank entered a step with is read by others as it was written, however far
+// ranks run ahead of each other; a place is written again only when nobody reads it any more; who waits for a rank that comes goes on.
+#include "coll/team/board.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/seeded_atomic.h"
+#include "support/seeds.h"
+
+namespace pm::coll {
+namespace {
+
+using test::Random;
+using test::Schedule;
+using test::SeededAtomic;
+
+using Board = TeamBoard<SeededAtomic>;
+
+constexpr std::size_t looked_at = 32;  // bytes of each place
+
+// What each step is, the same for all: nobody reads, all read one, or all read all.
+struct Step {
+    enum class Readers { nobody, of_one, of_all } readers;
+    int root;
+    std::size_t size;  // of what is entered
+};
+
+class TeamRun {
+  public:
+    TeamRun(std::uint64_t seed, int ranks)
+        : schedule_(seed), ranks_(ranks), memory_(new (std::align_val_t{64}) std::byte[Board::size_of(ranks)])
+    {
+        Board::lay_out(memory_.get(), ranks);
+        Random random(~seed);
+        for (int i = 0; i < 30; ++i)
+            steps_.push_back({random.one_in(3) ? Step::Readers::of_all : random.one_in(4) ? Step::Readers::nobody : Step::Readers::of_one,
+                              static_cast<int>(random.below(static_cast<std::uint64_t>(ranks))),
+                              random.one_in(2) ? 16 : std::size_t{PM_TEAM_NOTE} + 1});
+        for (int rank = 0; rank < ranks; ++rank) {
+            Board board(memory_.get(), rank, ranks);
+            for (std::uint64_t i = 0; i < Board::notes; ++i)
+                watch(board.place_of(rank, i, 16), rank);
+            for (std::uint64_t i = 0; i < Board::pages; ++i)
+                watch(board.place_of(rank, i, PM_TEAM_NOTE + 1), rank);
+        }
+    }
+
+    ~TeamRun() { Board::take_down(memory_.get(), ranks_); }
+
+    // Finishing each step before the next, or entering steps before those before them are finished.
+    std::string run(bool behind)
+    {
+        for (int rank = 0; rank < ranks_; ++rank)
+            schedule_.spawn([this, rank, behind] { behind ? take_part_behind(rank) : take_part(rank); });
+        return schedule_.run();
+    }
+
+  private:
+    void watch(std::byte *place, int rank)
+    {
+        std::memset(place, 0, looked_at);
+        schedule_.watch(place, looked_at, static_cast<std::size_t>(rank));
+    }
+
+    static std::uint64_t word(int rank, std::size_t step) { return test::mix(step * 64 + static_cast<std::uint64_t>(rank)) | 1; }
+
+    void read(Board &board, int rank, std::size_t step)
+    {
+        while (!board.is_here(rank)) {
+        }
+        schedule_.require(board.size_said(rank) == steps_[step].size, "the size of another step");
+        std::uint64_t seen;
+        schedule_.read(board.said(rank), sizeof seen);
+        std::memcpy(&seen, board.said(rank), sizeof seen);
+        schedule_.require(seen == word(rank, step), "what was said in another step");
+    }
+
+    void enter(Board &board, std::size_t step)
+    {
+        const std::uint64_t mine = word(board.rank(), step);
+        std::memcpy(board.place(steps_[step].size), &mine, sizeof mine);
+        board.enter(steps_[step].size);
+    }
+
+    void read_all(Board &board, std::size_t step)
+    {
+        if (steps_[step].readers == Step::Readers::of_one)
+            read(board, steps_[step].root, step);
+        for (int other = 0; steps_[step].readers == Step::Readers::of_all && other < ranks_; ++other)
+            read(board, other, step);
+    }
+
+    void take_part(int rank)
+    {
+        Board board(memory_.get(), rank, ranks_);
+        for (std::size_t i = 0; i < steps_.size(); ++i) {
+            while (!board.has_room(steps_[i].size)) {
+            }
+            enter(board, i);
+            read_all(board, i);
+            if (steps_[i].readers == Step::Readers::of_all)
+                board.all_are_here();
+        }
+        board.leave();
+    }
+
+    void take_part_behind(int rank)
+    {
+        Board board(memory_.get(), rank, ranks_);
+        for (std::size_t entered = 0, finished = 0; finished < steps_.size();) {
+            const bool may_enter = entered < steps_.size() && board.has_room_behind(steps_[entered].size);
+            if (may_enter && (finished == entered || !schedule_.random().one_in(3))) {
+                enter(board, entered++);
+            } else if (finished < entered) {
+                board.look_at(finished + 1);
+                read_all(board, finished);
+                board.finish(++finished);
+            }
+        }
+        board.leave();
+    }
+
+    struct Free {
+        void operator()(std::byte *memory) const { ::operator delete[](memory, std::align_val_t{64}); }
+    };
+    Schedule schedule_;
+    int ranks_;
+    std::vector<Step> steps_;
+    std::unique_ptr<std::byte[], Free> memory_;
+};
+
+TEST(TeamBoardSeeded, SaysWhatWasWrittenAndTakesNoPlaceTooEarly)
+{
+    for (int ranks : {2, 3})
+        test::for_each_seed(300, [&](std::uint64_t seed) { return TeamRun(seed, ranks).run(false); });
+}
+
+TEST(TeamBoardSeeded, DoesSoForStepsThatAreEnteredBeforeOthersAreFinished)
+{
+    for (int ranks : {2, 3})
+        test::for_each_seed(300, [&](std::uint64_t seed) { return TeamRun(seed, ranks).run(true); });
+}
+
+// Alone with the board: who has not come, who has left, who is woken.
+class TeamBoardOf : public testing::Test {
+  protected:
+    using Board = TeamBoard<std::atomic>;
+    static constexpr int ranks = 3;
+    TeamBoardOf() { Board::lay_out(memory_.data(), ranks); }
+    std::vector<std::byte> storage_ = std::vector<std::byte>(Board::size_of(ranks) + 64);
+    std::span<std::byte> memory_{storage_.data() + (64 - reinterpret_cast<std::uintptr_t>(storage_.data()) % 64) % 64, Board::size_of(ranks)};
+    Board first_{memory_.data(), 0, ranks}, second_{memory_.data(), 1, ranks}, third_{memory_.data(), 2, ranks};
+};
+
+TEST_F(TeamBoardOf, ThreeHasRoomUntilSomebodyIsTooFarBehind)
+{
+    for (std::uint64_t i = 0; i + 1 < Board::notes; ++i) {
+        ASSERT_TRUE(first_.has_room(8));
+        first_.enter(8);
+        second_.enter(0);
+    }
+    EXPECT_FALSE(first_.has_room(8));
+    EXPECT_EQ(first_.last(8), 2);
+    third_.enter(0);
+    EXPECT_TRUE(first_.has_room(8));
+    EXPECT_FALSE(first_.has_room(PM_TEAM_NOTE + 1)) << "there are fewer pages";
+}
+
+TEST_F(TeamBoardOf, ThreeWakesThoseWhoSleepForIt)
+{
+    std::vector<int> woken;
+    auto wake = [&](int rank) { woken.push_back(rank); };
+    first_.enter(0);
+    first_.wake(wake);
+    EXPECT_TRUE(woken.empty());
+    second_.sleeps_for(0);
+    third_.sleeps_for(1);
+    first_.enter(0);
+    first_.wake(wake);
+    EXPECT_EQ(woken, std::vector{1});
+    second_.is_awake();
+    first_.wake(wake);
+    EXPECT_EQ(woken, std::vector{1});
+}
+
+TEST_F(TeamBoardOf, ThreeIsFreeWhenAllHaveLeft)
+{
+    first_.leave();
+    third_.leave();
+    EXPECT_TRUE(second_.will_not_come(0));
+    EXPECT_FALSE(first_.all_have_left());
+    second_.give_up();
+    EXPECT_TRUE(third_.will_not_come(1));
+    EXPECT_FALSE(first_.all_have_left()) << "it may still look";
+    second_.leave();
+    EXPECT_TRUE(first_.all_have_left());
+}
+
+}  // namespace
+}  // namespace pm::coll
