@@ -9,8 +9,9 @@ UDP_PROGRAMS = ("net_limits", "net_pingpong", "net_alltoone", "net_loss", "net_r
 COC_PROGRAMS = ("net_jacobi", "net_alltoall")       # on a cluster of clusters
 NETWORK_PROGRAMS = (UDP_PROGRAMS + ("net_mcast", "net_ucx", "net_rma", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
                     + ("net_notify", "net_fuzzy", "net_cshift", "net_objects"))
-PROGRAMS = (("limits",) + PAIR_PROGRAMS + ("rma", "threads", "coll", "fuzzy", "background", "cshift", "laplace", "mcast", "init", "idle", "objects")
+PROGRAMS = (("limits",) + PAIR_PROGRAMS + ("rma", "threads", "coll", "colltable", "fuzzy", "background", "cshift", "laplace", "mcast", "init", "idle", "objects")
             + NETWORK_PROGRAMS)
+ON_DEMAND = ("colltable",)           # only when it is named: as long as all others together
 OBJECT_PROGRAMS = ("objects", "net_objects")        # C++, with the object library
 GROUPS = {"network": NETWORK_PROGRAMS, "coc": COC_PROGRAMS, "mcast": ("mcast", "net_mcast"),
           "sync": ("notify", "fuzzy", "background", "cshift", "laplace", "net_notify", "net_fuzzy", "net_cshift"),
@@ -19,6 +20,11 @@ GROUPS = {"network": NETWORK_PROGRAMS, "coc": COC_PROGRAMS, "mcast": ("mcast", "
 EXECUTABLES = {"net_loss": "pingpong", "net_recovery": "pingpong", "net_ucx": "pingpong", "net_rma": "rma", "net_all_open": "pingpong",
                "net_alltoall": "coll"}
 COLLECTIVES = ("barrier", "allreduce", "bcast", "alltoall")
+# Of colltable: all that have a row, and those that are also measured with a buffer that the caller writes; first is ours alone.
+FIRST_CALLS = "first"
+TABLE = ("barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather", "allgatherv", "alltoall", "alltoallv", "reduce_scatter",
+         "scan", "ibarrier", "ibcast", "iallreduce", "ialltoall", "bcast_written", "allreduce_written", FIRST_CALLS)
+TABLE_RANKS = (2, 4, 8, 16)
 EXAMPLES = ("sor", "othello", "jacobi", "cshift", "laplace")    # in examples/, and not with the arguments and the output of bench.h
 
 # The descriptions of the clusters. On the first the kernel hands 64 KB over at once, as with a network card that cuts them up; on
@@ -209,8 +215,9 @@ def _udp_jobs(program, time, long_time):
             for ranks in APPLICATION_RANKS]
 
 
-def plan(only, ranks, cores, quick):
-    """All jobs of one repetition. A collective has a job of its own: one that never ends costs only itself."""
+def plan(only, ranks, cores, quick, table_ranks=TABLE_RANKS, operations=TABLE):
+    """All jobs of one repetition. A collective has a job of its own: one that never ends costs only itself. `table_ranks` and `operations` are those of
+    colltable."""
     budget = 0.03 if quick else 0.15
     time = ("--time", str(budget))
     # With more ranks than cores the scheduler is part of what is measured, and with losses chance: average over more of it.
@@ -231,6 +238,10 @@ def plan(only, ranks, cores, quick):
         elif program == "coll":
             jobs += [Job(program, count, (long_time if count > cores else time) + ("--operation", operation))
                      for count in ranks for operation in COLLECTIVES]
+        elif program == "colltable":
+            short = ("--time", str(budget / 4))
+            jobs += [Job(program, count, short + ("--operation", operation) + (("--sizes", "8,65536") if operation == FIRST_CALLS else ()),
+                         ours_only=operation == FIRST_CALLS) for count in table_ranks for operation in operations]
         elif program == "fuzzy":
             jobs += [Job(program, count, long_time if count > cores else time) for count in ranks]
         elif program == "background":

@@ -1,6 +1,7 @@
 """The table on the terminal, and bench/results.md. In both every figure is a ratio first; the times and rates that it comes
 from stand beside it."""
 
+import math
 from dataclasses import dataclass, replace
 
 from . import bars as bars_module
@@ -62,6 +63,42 @@ def _rma_sections():
         section("memory of the user (MPI_Win_create)", lambda key: key[3] == 2 and key[1].endswith("_create")),
         section("many ranks at once", lambda key: key[3] > 2, "All ranks but one on memory of that one: one counter, and 1 KB for each."),
     ]
+
+
+def _table_label(key):
+    return f"{key[1]}{' ' + size_text(key[2]) if key[2] else ''}, {key[3]} ranks"
+
+
+def _is_first(key):
+    return key[1].endswith((" first", " later"))
+
+
+def _table_sections():
+    return [
+        Section("Every collective", "colltable", lambda key: not _is_first(key), _table_label,
+                "Time of a call after a barrier, mean over the ranks; the root is rank 0. `written`: the caller has written its buffer before each call.",
+                lambda key: key[3]),
+        Section("First calls", "colltable", lambda key: key[1].endswith(" first"), lambda key: _table_label(key).replace(" first", ""),
+                "The first call on a new communicator. `/later`: against the tenth on the same communicator.", lambda key: key[3], columns=_no_ratios,
+                baseline=("later", lambda key: (key[0], key[1].replace("first", "later"), *key[2:]))),
+    ]
+
+
+def table_totals(summary):
+    """Of the rows of colltable: how many are at most as slow as the better peer, how many are slower by more than a tenth, and the geometric mean, by the
+    number of ranks and for all."""
+    ratios = {}
+    for key in summary.keys("colltable"):
+        peer = summary.better_peer(key)
+        ratio = summary.ratio("ours", peer, key) if peer else None
+        if ratio and not _is_first(key):
+            for group in (f"{key[3]} ranks", "all"):
+                ratios.setdefault(group, []).append(ratio)
+    if "all" in ratios:
+        ratios["all"] = ratios.pop("all")       # last
+    return (["", "rows", "<= 1.0", "> 1.1", "geometric mean"],
+            [[group, str(len(values)), str(sum(value <= 1.0 for value in values)), str(sum(value > 1.1 for value in values)),
+              number(math.exp(sum(map(math.log, values)) / len(values)))] for group, values in ratios.items()])
 
 
 def _variant(key):
@@ -339,6 +376,7 @@ SECTIONS = [
             lambda key: f"{key[1]}{' ' + size_text(key[2]) if key[2] else ''}, {key[3]} ranks",
             "Time per operation, of the slowest rank. The root of the broadcast moves; 4 KB of the all-to-all is what each "
             "pair exchanges."),
+    *_table_sections(),
     _fuzzy_section("fuzzy", "Barriers", ""),
     _background_section(),
     _cshift_section("cshift", "Circular shift", ""),
@@ -478,6 +516,9 @@ def terminal(summary, mpis, bars):
         headings, rows, better = _section_rows(summary, mpis, section)
         if rows:
             parts.append(f"{section.title} ({better})\n" + plain_table(headings, rows))
+    headings, rows = table_totals(summary)
+    if rows:
+        parts.append("Every collective, ours/better\n" + plain_table(headings, rows))
     for bench, where in (("limits", "The machine"), ("net_limits", "Between hosts,")):
         limits = [[f"{key[1]}{' ' + size_text(key[2]) if key[2] else ''}",
                    quantity(summary.value("machine", key), summary.units[key])] for key in summary.keys(bench)]
