@@ -28,15 +28,16 @@
 #define PM_BUSY_INTERVAL 1024
 #define PM_ALONE_INTERVAL 4096
 
-/* Teams: how many ranks at most, of whose addresses a note has room; bytes of all boards that a rank makes; how many collectives of a
+/* Teams: how many ranks at most, of whose addresses a card has room; bytes of all boards that a rank makes; how many collectives of a
  * communicator go by before it gets one. Up to how many bytes a broadcast goes by pages, and from there on by reading the root's memory; up
- * to how many one rank reduces for all, and each for itself; how much is reduced at a time, so that it stays in the cache.
+ * to how many ranks with cores of their own one reduces for all whatever is reduced, page by page; up to how many bytes each reduces all for
+ * itself; how much is reduced at a time, so that it stays in the cache.
  * bench/run --only colltable --ranks 2,8 */
 #define PM_TEAM_RANKS_LIMIT 126
 #define PM_TEAM_BOARDS_LIMIT ((size_t) 128 << 20)
 #define PM_TEAM_CALLS_BEFORE 2
 #define PM_TEAM_BCAST_PIECES (64 * 1024)
-#define PM_TEAM_REDUCE_WHOLE (32 * 1024)
+#define PM_TEAM_REDUCE_PIECES_RANKS 3
 #define PM_TEAM_ALLREDUCE_WHOLE 2048
 #define PM_TEAM_REDUCE_PIECE (32 * 1024)
 

@@ -26,9 +26,12 @@ class Pair {
     {
         std::uint8_t mode = choices.byte();
         ProtocolSettings settings = test::UdpPair::plain();
-        settings.guard = !(mode & 1) ? GuardKind::token : mode & 128 && can_seal() ? GuardKind::seal : GuardKind::mac;
+        std::uint8_t before_wrap = choices.byte();
+        // Sealing takes longer than all the rest, and differs only in what a datagram is checked by: seldom.
+        const bool seals = mode & 128 && before_wrap % 8 == 5 && can_seal();
+        settings.guard = !(mode & 1) ? GuardKind::token : seals ? GuardKind::seal : GuardKind::mac;
         settings.recovery = mode & 2 ? Recovery::go_back_n : Recovery::selective;
-        settings.first_sequence = 0xffff'ffffu - choices.byte();
+        settings.first_sequence = 0xffff'ffffu - before_wrap;
         settings.receive_buffer = mode & 4 ? 32 * 1024 : 400 * 1024;
         settings.train_limit = mode & 8 ? 1 : 64;
         if (mode & 16)

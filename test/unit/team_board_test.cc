@@ -20,9 +20,10 @@ using test::Random;
 using test::Schedule;
 using test::SeededAtomic;
 
-using Board = TeamBoard<SeededAtomic>;
+using Board = TeamBoard<SeededAtomic, 8, 6, 4>;
 
 constexpr std::size_t looked_at = 32;  // bytes of each place
+constexpr std::size_t sizes[] = {16, PM_TEAM_NOTE + 1, PM_TEAM_CARD + 1};  // on notes, cards and pages
 
 // What each step is, the same for all: nobody reads, all read one, or all read all.
 struct Step {
@@ -41,13 +42,15 @@ class TeamRun {
         for (int i = 0; i < 30; ++i)
             steps_.push_back({random.one_in(3) ? Step::Readers::of_all : random.one_in(4) ? Step::Readers::nobody : Step::Readers::of_one,
                               static_cast<int>(random.below(static_cast<std::uint64_t>(ranks))),
-                              random.one_in(2) ? 16 : std::size_t{PM_TEAM_NOTE} + 1});
+                              sizes[random.below(std::size(sizes))]});
         for (int rank = 0; rank < ranks; ++rank) {
             Board board(memory_.get(), rank, ranks);
             for (std::uint64_t i = 0; i < Board::notes; ++i)
                 watch(board.place_of(rank, i, 16), rank);
-            for (std::uint64_t i = 0; i < Board::pages; ++i)
+            for (std::uint64_t i = 0; i < Board::cards; ++i)
                 watch(board.place_of(rank, i, PM_TEAM_NOTE + 1), rank);
+            for (std::uint64_t i = 0; i < Board::pages; ++i)
+                watch(board.place_of(rank, i, PM_TEAM_CARD + 1), rank);
         }
     }
 
@@ -169,7 +172,7 @@ TEST_F(TeamBoardOf, ThreeHasRoomUntilSomebodyIsTooFarBehind)
     EXPECT_EQ(first_.last(8), 2);
     third_.enter(0);
     EXPECT_TRUE(first_.has_room(8));
-    EXPECT_FALSE(first_.has_room(PM_TEAM_NOTE + 1)) << "there are fewer pages";
+    EXPECT_FALSE(first_.has_room(PM_TEAM_CARD + 1)) << "there are fewer pages";
 }
 
 TEST_F(TeamBoardOf, ThreeWakesThoseWhoSleepForIt)

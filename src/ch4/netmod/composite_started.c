@@ -62,7 +62,6 @@ static int awaited(const team_t * team, const op_t * op)
 static int enter(team_t * team, op_t * op)
 {
     int mpi_errno = MPI_SUCCESS;
-    place_t place;
 
     if (op->kind == ALLTOALL) {
         mpi_errno = enter_with_parts(team, &op->from, true, op->in_place, &op->lent, &op->copy);
@@ -73,13 +72,8 @@ static int enter(team_t * team, op_t * op)
         }
     } else if (op->kind == BARRIER || (op->kind == BCAST && team->rank != op->root)) {
         mpi_errno = enter_with_nothing(team);
-    } else if (op->mine.bytes > PM_TEAM_PAGE) {
-        op->lent = true;
-        mpi_errno = lend(&op->mine, &place, &op->copy);
-        MPIR_ERR_CHECK(mpi_errno);
-        mpi_errno = enter_with_places(team, &place, 1);
     } else {
-        mpi_errno = enter_with(team, &op->mine);
+        mpi_errno = enter_with_whole(team, &op->mine, &op->lent, &op->copy);
     }
     op->entered = true;
     op->step = pm_team_step(team->team);
@@ -94,7 +88,6 @@ static int take(team_t * team, op_t * op, int rank)
 {
     int mpi_errno = MPI_SUCCESS;
     const char *said;
-    place_t place;
     data_t part;
 
     switch (op->kind) {
@@ -102,15 +95,7 @@ static int take(team_t * team, op_t * op, int rank)
             mpi_errno = MPIDI_COMPOSITE_team_await(team, rank);
             break;
         case BCAST:
-            if (op->mine.bytes > PM_TEAM_PAGE) {
-                mpi_errno = hear_place(team, rank, 0, &place);
-                MPIR_ERR_CHECK(mpi_errno);
-                mpi_errno = read_data(team, rank, &place, &op->mine);
-            } else {
-                mpi_errno = hear(team, rank, op->mine.bytes, &said);
-                MPIR_ERR_CHECK(mpi_errno);
-                mpi_errno = copy_to(&op->mine, said);
-            }
+            mpi_errno = take_whole(team, rank, &op->mine);
             break;
         case ALLREDUCE:
             mpi_errno = hear(team, rank, op->mine.bytes, &said);
@@ -311,6 +296,11 @@ static team_t *team_for(MPIR_Comm * comm, bool chosen, size_t bytes, size_t limi
     return team && !chosen && bytes <= limit && (bytes <= PM_TEAM_PAGE || team->reads) ? team->second : NULL;
 }
 
+static size_t room_for(size_t bytes)
+{
+    return bytes <= PM_TEAM_PAGE ? bytes : PM_TEAM_ELSEWHERE;
+}
+
 static op_t *make_op(MPIR_Comm * comm, kind_t kind, MPIR_Request ** request)
 {
     op_t *op = MPL_calloc(1, sizeof *op, MPL_MEM_COLL);
@@ -413,7 +403,7 @@ int MPIDI_COMPOSITE_ibcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, 
         return no_memory();
     op->mine = data;
     op->root = root;
-    op->room = team->rank == root && data.bytes <= PM_TEAM_PAGE ? data.bytes : 0;
+    op->room = team->rank == root ? room_for(data.bytes) : 0;
     return start(comm, team, op);
 }
 
@@ -458,6 +448,6 @@ int MPIDI_COMPOSITE_ialltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
     op->in_place = sendbuf == MPI_IN_PLACE;
     op->to = equal_parts(recvbuf, recvcount, recvtype);
     op->from = op->in_place ? op->to : equal_parts(sendbuf, sendcount, sendtype);
-    op->room = bytes <= PM_TEAM_PAGE ? bytes : 0;
+    op->room = room_for(bytes);
     return start(comm, team, op);
 }

@@ -93,18 +93,11 @@ int MPIDI_COMPOSITE_team_bcast(team_t * team, void *buffer, MPI_Aint count, MPI_
 static int gather(team_t * team, const data_t * mine, const parts_t * all, int root, bool equal)
 {
     int mpi_errno = MPI_SUCCESS;
-    place_t place;
-    bool lent = mine && mine->bytes > PM_TEAM_PAGE;
+    bool lent = false;
     char *copy = NULL;
 
     if (team->rank != root) {
-        if (lent) {
-            mpi_errno = lend(mine, &place, &copy);
-            MPIR_ERR_CHECK(mpi_errno);
-            mpi_errno = enter_with_places(team, &place, 1);
-        } else {
-            mpi_errno = enter_with(team, mine);
-        }
+        mpi_errno = enter_with_whole(team, mine, &lent, &copy);
         MPIR_ERR_CHECK(mpi_errno);
         if (!equal || lent) {
             mpi_errno = enter_with_nothing(team);
@@ -124,14 +117,9 @@ static int gather(team_t * team, const data_t * mine, const parts_t * all, int r
     for (int i = 1; i < team->ranks; i++) {
         int rank = (root + i) % team->ranks;
         data_t part = part_of(all, rank);
-        const char *said;
+        mpi_errno = take_whole(team, rank, &part);
+        MPIR_ERR_CHECK(mpi_errno);
         lent = part.bytes > PM_TEAM_PAGE;
-        mpi_errno = hear(team, rank, lent ? PM_TEAM_ELSEWHERE : part.bytes, &said);
-        MPIR_ERR_CHECK(mpi_errno);
-        if (lent)
-            memcpy(&place, said, sizeof place);
-        mpi_errno = lent ? read_data(team, rank, &place, &part) : copy_to(&part, said);
-        MPIR_ERR_CHECK(mpi_errno);
     }
     pm_team_all_are_here(team->team);
     if (!equal || lent)
@@ -229,21 +217,13 @@ int MPIDI_COMPOSITE_team_scatterv(team_t * team, const void *sendbuf, const MPI_
 static int allgather(team_t * team, const data_t * mine, const parts_t * all)
 {
     int mpi_errno;
-    place_t place;
-    bool lent = false, any_lent = false;
-    char *copy = NULL;
+    bool lent, any_lent = false;
+    char *copy;
     data_t own = part_of(all, team->rank);
 
     if (!mine)
         mine = &own;
-    lent = mine->bytes > PM_TEAM_PAGE;
-    if (lent) {
-        mpi_errno = lend(mine, &place, &copy);
-        MPIR_ERR_CHECK(mpi_errno);
-        mpi_errno = enter_with_places(team, &place, 1);
-    } else {
-        mpi_errno = enter_with(team, mine);
-    }
+    mpi_errno = enter_with_whole(team, mine, &lent, &copy);
     MPIR_ERR_CHECK(mpi_errno);
     if (mine != &own) {
         mpi_errno = copy_between(mine, &own);
@@ -252,15 +232,9 @@ static int allgather(team_t * team, const data_t * mine, const parts_t * all)
     for (int i = 1; i < team->ranks; i++) {
         int rank = (team->rank + i) % team->ranks;
         data_t part = part_of(all, rank);
-        const char *said;
-        bool elsewhere = part.bytes > PM_TEAM_PAGE;
-        mpi_errno = hear(team, rank, elsewhere ? PM_TEAM_ELSEWHERE : part.bytes, &said);
+        mpi_errno = take_whole(team, rank, &part);
         MPIR_ERR_CHECK(mpi_errno);
-        if (elsewhere)
-            memcpy(&place, said, sizeof place);
-        mpi_errno = elsewhere ? read_data(team, rank, &place, &part) : copy_to(&part, said);
-        MPIR_ERR_CHECK(mpi_errno);
-        any_lent = any_lent || elsewhere;
+        any_lent = any_lent || part.bytes > PM_TEAM_PAGE;
     }
     pm_team_all_are_here(team->team);
     if (lent || any_lent)
@@ -363,21 +337,33 @@ int MPIDI_COMPOSITE_team_alltoallw(team_t * team, const void *sendbuf, const MPI
 
 /* ---- reducing: vectors of MPI's own datatypes without gaps ---- */
 
-/* Of [at, at + bytes) of the vectors of the ranks from `last` down to 0, as they lie on the board, into `result`. */
-static int reduce_said(team_t * team, int last, size_t whole, size_t at, size_t bytes, void *result, MPI_Datatype type, MPI_Op op)
+/* Ours would be overwritten before it is read, if it were not on the board: the result, of [at, ...) of the vectors, comes to lie in it. */
+static bool must_be_said(const team_t * team, int last, const data_t * mine, size_t at, const char *result)
+{
+    bool within = result >= mine->plain && result < mine->plain + mine->bytes;
+
+    return within && !(last == team->rank && result == mine->plain + at);
+}
+
+/* Of [at, at + bytes) of the vectors of the ranks from `last` down to 0, as they lie on the board, into `result`. Ours is `mine`, which is
+ * on the board if it must be. */
+static int reduce_said(team_t * team, int last, const data_t * mine, size_t at, size_t bytes, void *result, MPI_Op op)
 {
     int mpi_errno = MPI_SUCCESS;
     MPI_Aint size;
+    bool said_too = must_be_said(team, last, mine, at, result);
     const char *said;
 
-    MPIR_Datatype_get_size_macro(type, size);
+    MPIR_Datatype_get_size_macro(mine->type, size);
     for (int rank = last; rank >= 0; rank--) {
-        mpi_errno = hear(team, rank, whole, &said);
+        said = mine->plain;
+        if (rank != team->rank || said_too)
+            mpi_errno = hear(team, rank, mine->bytes, &said);
         MPIR_ERR_CHECK(mpi_errno);
-        if (rank == last)
+        if (rank != last)
+            mpi_errno = MPIR_Reduce_local(said + at, result, (MPI_Aint) bytes / size, mine->type, op);
+        else if (said + at != result)
             memcpy(result, said + at, bytes);
-        else
-            mpi_errno = MPIR_Reduce_local(said + at, result, (MPI_Aint) bytes / size, type, op);
         MPIR_ERR_CHECK(mpi_errno);
     }
 
@@ -453,6 +439,38 @@ static int tell_addresses(team_t * team, const void *mine, size_t bytes, uint64_
     return mpi_errno;
 }
 
+/* So few ranks with a core for each do it piece by piece on the board: who reduces does nothing else, and others go on writing meanwhile. */
+static bool reduces_in_pieces(const team_t * team, size_t bytes)
+{
+    return bytes <= PM_TEAM_PAGE ||
+        (team->ranks <= PM_TEAM_REDUCE_PIECES_RANKS && !pm_crowded(MPIDI_COMPOSITE_global.core));
+}
+
+/* The vectors of the ranks up to `last`, for those who want it. Nobody but us needs ours if we are `alone` with it. */
+static int reduce_in_pieces(team_t * team, const data_t * mine, char *result, MPI_Op op, int last, bool wants, bool alone)
+{
+    int mpi_errno;
+    MPI_Aint size, length, at = 0;
+
+    MPIR_Datatype_get_size_macro(mine->type, size);
+    length = PM_TEAM_PAGE / size;
+    do {
+        data_t piece = data_of(mine->plain + at * size, MPL_MIN(length, mine->count - at), mine->type);
+        if (alone && !must_be_said(team, last, mine, 0, result))
+            mpi_errno = enter_with_nothing(team);
+        else
+            mpi_errno = enter_with(team, &piece);
+        MPIR_ERR_CHECK(mpi_errno);
+        if (wants)
+            mpi_errno = reduce_said(team, last, &piece, 0, piece.bytes, result + at * size, op);
+        MPIR_ERR_CHECK(mpi_errno);
+        at += length;
+    } while (at < mine->count);
+
+  fn_fail:
+    return mpi_errno;
+}
+
 int MPIDI_COMPOSITE_team_reduce(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op,
                                 int root)
 {
@@ -463,13 +481,8 @@ int MPIDI_COMPOSITE_team_reduce(team_t * team, const void *sendbuf, void *recvbu
     MPI_Aint size;
     char *result = NULL;
 
-    if (mine.bytes <= PM_TEAM_REDUCE_WHOLE) {
-        mpi_errno = enter_with(team, &mine);
-        MPIR_ERR_CHECK(mpi_errno);
-        if (team->rank == root)
-            mpi_errno = reduce_said(team, team->ranks - 1, mine.bytes, 0, mine.bytes, recvbuf, type, op);
-        goto fn_exit;
-    }
+    if (reduces_in_pieces(team, mine.bytes))
+        return reduce_in_pieces(team, &mine, recvbuf, op, team->ranks - 1, team->rank == root, team->rank == root);
     MPIR_Datatype_get_size_macro(type, size);
     begin = slice(team, team->rank, count, size);
     end = slice(team, team->rank + 1, count, size);
@@ -516,7 +529,7 @@ static int allreduce_in_slices(team_t * team, const data_t * mine, char *recvbuf
     end = slice(team, team->rank + 1, mine->count, size);
     mpi_errno = enter_with(team, mine);
     MPIR_ERR_CHECK(mpi_errno);
-    mpi_errno = reduce_said(team, team->ranks - 1, mine->bytes, begin, end - begin, recvbuf + begin, mine->type, op);
+    mpi_errno = reduce_said(team, team->ranks - 1, mine, begin, end - begin, recvbuf + begin, op);
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = MPIDI_COMPOSITE_team_room(team, end - begin);
     MPIR_ERR_CHECK(mpi_errno);
@@ -548,7 +561,7 @@ int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *rec
     if (mine.bytes <= PM_TEAM_ALLREDUCE_WHOLE) {
         mpi_errno = enter_with(team, &mine);
         MPIR_ERR_CHECK(mpi_errno);
-        mpi_errno = reduce_said(team, team->ranks - 1, mine.bytes, 0, mine.bytes, recvbuf, type, op);
+        mpi_errno = reduce_said(team, team->ranks - 1, &mine, 0, mine.bytes, recvbuf, op);
         MPIR_ERR_CHECK(mpi_errno);
         pm_team_all_are_here(team->team);
         goto fn_exit;
@@ -590,7 +603,7 @@ static int reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, MPI
     if (mine.bytes <= PM_TEAM_PAGE) {
         mpi_errno = enter_with(team, &mine);
         MPIR_ERR_CHECK(mpi_errno);
-        mpi_errno = reduce_said(team, team->ranks - 1, mine.bytes, at, bytes, recvbuf, type, op);
+        mpi_errno = reduce_said(team, team->ranks - 1, &mine, at, bytes, recvbuf, op);
         MPIR_ERR_CHECK(mpi_errno);
         pm_team_all_are_here(team->team);
         goto fn_exit;
@@ -644,13 +657,8 @@ static int scan(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint coun
     uint64_t addresses[PM_TEAM_RANKS_LIMIT];
     char *result = NULL;
 
-    if (mine.bytes <= PM_TEAM_PAGE) {
-        mpi_errno = enter_with(team, &mine);
-        MPIR_ERR_CHECK(mpi_errno);
-        if (last >= 0)
-            mpi_errno = reduce_said(team, last, mine.bytes, 0, mine.bytes, recvbuf, type, op);
-        goto fn_exit;
-    }
+    if (reduces_in_pieces(team, mine.bytes))
+        return reduce_in_pieces(team, &mine, recvbuf, op, last, last >= 0, team->rank == team->ranks - 1);
     mpi_errno = tell_addresses(team, mine.plain, mine.bytes, addresses);
     MPIR_ERR_CHECK(mpi_errno);
     if (sendbuf == MPI_IN_PLACE && last >= 0) {
@@ -666,7 +674,6 @@ static int scan(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint coun
     if (result)
         memcpy(recvbuf, result, mine.bytes);
 
-  fn_exit:
   fn_fail:
     MPL_free(result);
     return mpi_errno;

@@ -139,10 +139,10 @@ typedef struct {
 /* With places, one or one for each rank. */
 MPL_STATIC_INLINE_PREFIX int enter_with_places(team_t * team, const place_t * places, int count)
 {
-    int mpi_errno = MPIDI_COMPOSITE_team_room(team, 0);
+    int mpi_errno = MPIDI_COMPOSITE_team_room(team, PM_TEAM_ELSEWHERE);
 
     MPIR_ERR_CHECK(mpi_errno);
-    memcpy(pm_team_place(team->team, 0), places, sizeof *places * (size_t) count);
+    memcpy(pm_team_place(team->team, PM_TEAM_ELSEWHERE), places, sizeof *places * (size_t) count);
     pm_team_enter(team->team, PM_TEAM_ELSEWHERE, team->collective);
 
   fn_fail:
@@ -161,7 +161,7 @@ MPL_STATIC_INLINE_PREFIX int mismatch(team_t * team, size_t said, size_t expecte
 {
     int mpi_errno = MPI_SUCCESS;
 
-    team->harmless = said <= PM_TEAM_NOTE && expected <= PM_TEAM_NOTE;
+    team->harmless = said <= PM_TEAM_CARD && expected <= PM_TEAM_CARD;
     MPIR_ERR_SET2(mpi_errno, MPI_ERR_OTHER, "**collective_size_mismatch", "**collective_size_mismatch %d %d", (int) said,
                   (int) expected);
     return mpi_errno;
@@ -236,6 +236,39 @@ MPL_STATIC_INLINE_PREFIX int lend(const data_t * data, place_t * place, char **c
     MPIR_ERR_CHKANDJUMP(!*copy, mpi_errno, MPI_ERR_OTHER, "**nomem");
     mpi_errno = copy_from(data, *copy);
     place->address = (uint64_t) (uintptr_t) * copy;
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* Enters with it, or with where it is: then `*lent`, and `*copy` is to be freed when all have read. */
+MPL_STATIC_INLINE_PREFIX int enter_with_whole(team_t * team, const data_t * data, bool * lent, char **copy)
+{
+    int mpi_errno;
+    place_t place;
+
+    *copy = NULL;
+    *lent = data->bytes > PM_TEAM_PAGE;
+    if (!*lent)
+        return enter_with(team, data);
+    mpi_errno = lend(data, &place, copy);
+    return mpi_errno ? mpi_errno : enter_with_places(team, &place, 1);
+}
+
+/* What another rank entered with by enter_with_whole(). */
+MPL_STATIC_INLINE_PREFIX int take_whole(team_t * team, int rank, const data_t * data)
+{
+    int mpi_errno;
+    bool lent = data->bytes > PM_TEAM_PAGE;
+    const char *said;
+    place_t place;
+
+    mpi_errno = hear(team, rank, lent ? PM_TEAM_ELSEWHERE : data->bytes, &said);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (!lent)
+        return copy_to(data, said);
+    memcpy(&place, said, sizeof place);
+    mpi_errno = read_data(team, rank, &place, data);
 
   fn_fail:
     return mpi_errno;

@@ -2,10 +2,12 @@
 //
 // What a team does is a sequence of steps, the same at every rank. A rank enters a step once, with something to read or with nothing, and
 // looks for what others entered it with. Who has entered a step has finished all before it; so a place of a rank is free again when all
-// have entered a step that is so much later. Short data lies behind the number of its step, in the same cache line; longer data on a page
-// of the rank's desk; what is longer still stays where it is, and a note says where that is.
+// have entered a step that is so much later. Short data lies behind the number of its step, in the same cache line or the next ones; longer
+// data on a card, or on a page, of which there are fewer; what is longer still stays where it is, and a card says where that is. There are
+// many notes, so that who broadcasts short data runs far ahead: where ranks share cores, each of them then does much in one turn.
 //
-// The atomic type is a parameter so that tests run this very code under a seeded scheduler.
+// The atomic type is a parameter so that tests run this very code under a seeded scheduler, and how many places there are, so that they see
+// all of them taken.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +21,10 @@
 
 namespace pm::coll {
 
-template <template <class> class Atomic>
+template <template <class> class Atomic, std::uint64_t Notes = 64, std::uint64_t Cards = 16, std::uint64_t Pages = 4>
 class TeamBoard {
   public:
-    static constexpr std::uint64_t notes = 8, pages = 4;  // of a rank, in turn
+    static constexpr std::uint64_t notes = Notes, cards = Cards, pages = Pages;  // of a rank, in turn
     static constexpr std::int32_t nobody = -1, everybody = INT32_MAX;
 
     struct alignas(64) Note {
@@ -40,7 +42,7 @@ class TeamBoard {
         Atomic<std::uint32_t> sleepers;
     };
 
-    static std::size_t size_of(int ranks) { return desks_at(ranks) + static_cast<std::size_t>(ranks) * pages * PM_TEAM_PAGE; }
+    static std::size_t size_of(int ranks) { return pages_at(ranks) + static_cast<std::size_t>(ranks) * pages * PM_TEAM_PAGE; }
 
     // By whoever makes it, before others know of it.
     static void lay_out(void *memory, int ranks)
@@ -72,14 +74,14 @@ class TeamBoard {
     // Whether the next step can be entered with so many bytes. False: somebody is far behind.
     bool has_room(std::size_t size)
     {
-        const std::uint64_t next = step_ + 1, places = size > PM_TEAM_NOTE ? pages : notes;
+        const std::uint64_t next = step_ + 1, places = places_for(size);
         // Who is asked for more than is needed need not be asked at every step.
         return all_entered_ + places > next || all_have_entered(next - places / 2) || all_have_entered(next - places + 1);
     }
     // The same where steps are entered before those before them are finished.
     bool has_room_behind(std::size_t size)
     {
-        const std::uint64_t places = size > PM_TEAM_NOTE ? pages : notes, needed = step_ + 1 > places ? step_ + 1 - places : 0;
+        const std::uint64_t places = places_for(size), needed = step_ + 1 > places ? step_ + 1 - places : 0;
         for (int rank = 0; all_finished_ < needed && rank < ranks_; ++rank)
             if (!has_finished(rank, needed))
                 return false;
@@ -100,7 +102,7 @@ class TeamBoard {
     // Where there is no room: one who has not come far enough; nobody when there is by now.
     int last(std::size_t size) const
     {
-        const std::uint64_t needed = step_ + 2 - (size > PM_TEAM_NOTE ? pages : notes);
+        const std::uint64_t needed = step_ + 2 - places_for(size);
         for (int rank = 0; rank < ranks_; ++rank)
             if (rank != rank_ && !has_entered(rank, needed))
                 return rank;
@@ -109,9 +111,12 @@ class TeamBoard {
     // Where a rank has what it enters a step with.
     std::byte *place_of(int rank, std::uint64_t step, std::uint64_t size) const
     {
-        if (size <= PM_TEAM_NOTE || size == PM_TEAM_ELSEWHERE)
+        const auto seat = static_cast<std::uint64_t>(rank);
+        if (size <= PM_TEAM_NOTE)
             return note_of(rank, step).data;
-        return memory_ + desks_at(ranks_) + (static_cast<std::uint64_t>(rank) * pages + step % pages) * PM_TEAM_PAGE;
+        if (size <= PM_TEAM_CARD || size == PM_TEAM_ELSEWHERE)
+            return memory_ + cards_at(ranks_) + (seat * cards + step % cards) * PM_TEAM_CARD;
+        return memory_ + pages_at(ranks_) + (seat * pages + step % pages) * PM_TEAM_PAGE;
     }
     std::byte *place(std::size_t size) { return place_of(rank_, step_ + 1, size); }
     // When there is room, and what is to be read has been written.
@@ -187,10 +192,15 @@ class TeamBoard {
 
   private:
     static std::size_t notes_at(int ranks) { return sizeof(Head) + static_cast<std::size_t>(ranks) * sizeof(Seat); }
-    static std::size_t desks_at(int ranks)
+    static std::size_t cards_at(int ranks) { return notes_at(ranks) + static_cast<std::size_t>(ranks) * notes * sizeof(Note); }
+    static std::size_t pages_at(int ranks)
     {
-        const std::size_t end = notes_at(ranks) + static_cast<std::size_t>(ranks) * notes * sizeof(Note);
+        const std::size_t end = cards_at(ranks) + static_cast<std::size_t>(ranks) * cards * PM_TEAM_CARD;
         return (end + 4095) / 4096 * 4096;
+    }
+    static std::uint64_t places_for(std::uint64_t size)
+    {
+        return size <= PM_TEAM_NOTE ? notes : size <= PM_TEAM_CARD || size == PM_TEAM_ELSEWHERE ? cards : pages;
     }
     Head &head() const { return *reinterpret_cast<Head *>(memory_); }
     Seat &seat(int rank) const { return reinterpret_cast<Seat *>(memory_ + sizeof(Head))[rank]; }

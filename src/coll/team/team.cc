@@ -10,7 +10,7 @@
 namespace {
 
 using Board = pm::coll::TeamBoard<std::atomic>;
-static_assert(sizeof(Board::Note) == 2048 && PM_TEAM_RANKS_LIMIT * 2 * sizeof(std::uint64_t) <= PM_TEAM_NOTE);
+static_assert(sizeof(Board::Note) == 320 && PM_TEAM_RANKS_LIMIT * 2 * sizeof(std::uint64_t) <= PM_TEAM_CARD);
 
 }  // namespace
 

@@ -12,9 +12,10 @@
 extern "C" {
 #endif
 
-#define PM_TEAM_NOTE 2032               /* bytes behind the number of a step */
-#define PM_TEAM_PAGE (32 * 1024)        /* bytes on a page of a rank's desk */
-#define PM_TEAM_ELSEWHERE (~(uint64_t) 0 >> 8)  /* instead of a size: the note says where the data is */
+#define PM_TEAM_NOTE 304                /* bytes behind the number of a step */
+#define PM_TEAM_CARD 2048               /* bytes on a card */
+#define PM_TEAM_PAGE (32 * 1024)        /* bytes on a page */
+#define PM_TEAM_ELSEWHERE (~(uint64_t) 0 >> 8)  /* instead of a size: a card says where the data is */
 
 typedef struct pm_team pm_team;
 
@@ -30,7 +31,7 @@ void pm_team_free(pm_team * team);      /* after pm_team_leave() */
 int pm_team_all_have_left(void *board, int ranks);
 
 /* Enters the next step: first there must be room for so many bytes, then they are written to the place, then it is entered. With
- * PM_TEAM_ELSEWHERE the note holds addresses. */
+ * PM_TEAM_ELSEWHERE for its size the place holds addresses. */
 int pm_team_has_room(pm_team * team, size_t size);
 void *pm_team_place(pm_team * team, size_t size);
 void pm_team_enter(pm_team * team, uint64_t size, int collective);
