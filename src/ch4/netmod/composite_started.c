@@ -296,9 +296,9 @@ static team_t *team_for(MPIR_Comm * comm, bool chosen, size_t bytes, size_t limi
     return team && !chosen && bytes <= limit && (bytes <= PM_TEAM_PAGE || team->reads) ? team->second : NULL;
 }
 
-static size_t room_for(size_t bytes)
+static size_t room_for(const team_t * team, size_t bytes)
 {
-    return bytes <= PM_TEAM_PAGE ? bytes : PM_TEAM_ELSEWHERE;
+    return bytes <= team->limit ? bytes : PM_TEAM_ELSEWHERE;
 }
 
 static op_t *make_op(MPIR_Comm * comm, kind_t kind, MPIR_Request ** request)
@@ -403,7 +403,7 @@ int MPIDI_COMPOSITE_ibcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, 
         return no_memory();
     op->mine = data;
     op->root = root;
-    op->room = team->rank == root ? room_for(data.bytes) : 0;
+    op->room = team->rank == root ? room_for(team, data.bytes) : 0;
     return start(comm, team, op);
 }
 
@@ -448,6 +448,6 @@ int MPIDI_COMPOSITE_ialltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
     op->in_place = sendbuf == MPI_IN_PLACE;
     op->to = equal_parts(recvbuf, recvcount, recvtype);
     op->from = op->in_place ? op->to : equal_parts(sendbuf, sendcount, sendtype);
-    op->room = room_for(bytes);
+    op->room = room_for(team, bytes);
     return start(comm, team, op);
 }

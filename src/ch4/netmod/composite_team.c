@@ -160,6 +160,7 @@ static MPIDI_COMPOSITE_team_t *make_team(MPIR_Comm * comm)
         team->rank = comm->rank;
         team->ranks = comm->local_size;
         team->gone = -1;
+        team->limit = PM_TEAM_PAGE;
         team->board = comm->rank == 0 ? board : NULL;
         team->second = second;
     }
@@ -183,6 +184,7 @@ static MPIDI_COMPOSITE_team_t *make_team(MPIR_Comm * comm)
     second->rank = team->rank;
     second->ranks = team->ranks;
     second->reads = team->reads;
+    second->limit = team->limit;
     second->gone = team->gone;
     second->behind = true;
     return team;

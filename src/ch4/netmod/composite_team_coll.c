@@ -119,7 +119,7 @@ static int gather(team_t * team, const data_t * mine, const parts_t * all, int r
         data_t part = part_of(all, rank);
         mpi_errno = take_whole(team, rank, &part);
         MPIR_ERR_CHECK(mpi_errno);
-        lent = part.bytes > PM_TEAM_PAGE;
+        lent = part.bytes > team->limit;
     }
     pm_team_all_are_here(team->team);
     if (!equal || lent)
@@ -166,7 +166,7 @@ static int scatter(team_t * team, const parts_t * all, const data_t * mine, int 
         MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = take_part(team, root, equal, mine);
         MPIR_ERR_CHECK(mpi_errno);
-        if (!equal || mine->bytes * (size_t) team->ranks > PM_TEAM_PAGE)
+        if (!equal || mine->bytes * (size_t) team->ranks > team->limit)
             mpi_errno = enter_with_nothing(team);
         goto fn_exit;
     }
@@ -234,7 +234,7 @@ static int allgather(team_t * team, const data_t * mine, const parts_t * all)
         data_t part = part_of(all, rank);
         mpi_errno = take_whole(team, rank, &part);
         MPIR_ERR_CHECK(mpi_errno);
-        any_lent = any_lent || part.bytes > PM_TEAM_PAGE;
+        any_lent = any_lent || part.bytes > team->limit;
     }
     pm_team_all_are_here(team->team);
     if (lent || any_lent)

@@ -248,7 +248,7 @@ MPL_STATIC_INLINE_PREFIX int enter_with_whole(team_t * team, const data_t * data
     place_t place;
 
     *copy = NULL;
-    *lent = data->bytes > PM_TEAM_PAGE;
+    *lent = data->bytes > team->limit;
     if (!*lent)
         return enter_with(team, data);
     mpi_errno = lend(data, &place, copy);
@@ -259,7 +259,7 @@ MPL_STATIC_INLINE_PREFIX int enter_with_whole(team_t * team, const data_t * data
 MPL_STATIC_INLINE_PREFIX int take_whole(team_t * team, int rank, const data_t * data)
 {
     int mpi_errno;
-    bool lent = data->bytes > PM_TEAM_PAGE;
+    bool lent = data->bytes > team->limit;
     const char *said;
     place_t place;
 
@@ -293,7 +293,7 @@ MPL_STATIC_INLINE_PREFIX int enter_with_parts(team_t * team, const parts_t * par
         total += part.bytes;
         must_pack = must_pack || !part.plain;
     }
-    *lent = table_bytes + total > PM_TEAM_PAGE;
+    *lent = table_bytes + total > team->limit;
     if (!*lent || must_pack) {
         if (*lent) {
             place = *copy = MPL_malloc(total, MPL_MEM_COLL);
