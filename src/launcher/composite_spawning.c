@@ -6,9 +6,16 @@ struct composite_spawn {
     int fd, pid;                /* that proxy's connection then, and its name for the process */
     int through;                /* processes that have all of MPI_Init behind them but the way to their parents */
     int failed;
-    char said[300];             /* the last line on standard error, */
-    int line_ended;             /* and whether what comes is another one */
+    struct composite_said *said;        /* the last who spoke first */
     struct composite_spawn *next;
+};
+
+/* What a process said. Where several fail at once, the others are killed in the middle of their words. */
+struct composite_said {
+    int proxy_id, rank;
+    char line[300];             /* the last one on standard error, */
+    int line_ended;             /* and whether what comes is another one */
+    struct composite_said *next;
 };
 
 /* Those not answered yet, and those that failed. */
@@ -41,6 +48,16 @@ HYD_status composite_spawn_begun(int fd, int pid, struct HYD_pg *pg)
     return status;
   fn_fail:
     goto fn_exit;
+}
+
+static void composite_forget_said(struct composite_spawn *spawn)
+{
+    struct composite_said *said;
+
+    while ((said = spawn->said)) {
+        spawn->said = said->next;
+        MPL_free(said);
+    }
 }
 
 /* What the process `pid` of the proxy at `fd` waits for. */
@@ -79,6 +96,7 @@ void composite_spawn_command(int pgid, int pmi_version, const char *command)
         return;
     composite_answer_parent(spawn, "cmd=spawn_result rc=0\n");
     *place = spawn->next;
+    composite_forget_said(spawn);
     MPL_free(spawn);
 }
 
@@ -91,27 +109,56 @@ int composite_spawn_aborted(int fd, int pid, int pgid)
     return 1;
 }
 
-void composite_spawn_said(int pgid, const char *text, int length)
+/* Of a process, which comes to be the last who spoke. NULL: no memory. */
+static struct composite_said *composite_speaker(struct composite_spawn *spawn, int proxy_id, int rank)
+{
+    struct composite_said **place = &spawn->said, *said;
+
+    while (*place && ((*place)->proxy_id != proxy_id || (*place)->rank != rank))
+        place = &(*place)->next;
+    said = *place;
+    if (said)
+        *place = said->next;
+    else
+        said = MPL_calloc(1, sizeof *said, MPL_MEM_OTHER);
+    if (said == NULL)
+        return NULL;
+    said->proxy_id = proxy_id;
+    said->rank = rank;
+    said->next = spawn->said;
+    return spawn->said = said;
+}
+
+void composite_spawn_said(int pgid, int proxy_id, int rank, const char *text, int length)
 {
     struct composite_spawn *spawn = *composite_find_spawn(pgid);
+    struct composite_said *said = spawn && !spawn->failed ? composite_speaker(spawn, proxy_id, rank) : NULL;
 
-    if (spawn == NULL || spawn->failed)
+    if (said == NULL)
         return;
     /* A line may come in pieces. */
     for (int i = 0; i < length; i++) {
-        size_t end = spawn->line_ended ? 0 : strlen(spawn->said);
-        spawn->line_ended = text[i] == '\n' && (spawn->line_ended || end > 0);
-        if (text[i] != '\n' && end + 1 < sizeof spawn->said) {
-            spawn->said[end] = text[i];
-            spawn->said[end + 1] = 0;
+        size_t end = said->line_ended ? 0 : strlen(said->line);
+        said->line_ended = text[i] == '\n' && (said->line_ended || end > 0);
+        if (text[i] != '\n' && end + 1 < sizeof said->line) {
+            said->line[end] = text[i];
+            said->line[end + 1] = 0;
         }
     }
 }
 
-/* Hydra's own words, said for a process that could not be started, begin with places in its source. */
-static const char *composite_last_words(const struct composite_spawn *spawn)
+/* Of a process, or of whoever spoke last. Hydra's own words, said for a process that could not be started, begin with places in its
+ * source. */
+static const char *composite_last_words(const struct composite_spawn *spawn, int rank)
 {
-    const char *words = spawn->said, *next;
+    const struct composite_said *said = spawn->said;
+    const char *words, *next;
+
+    while (said && rank >= 0 && said->rank != rank)
+        said = said->next;
+    if (said == NULL)
+        said = spawn->said;
+    words = said ? said->line : "";
 
     if (strstr(words, "HYDU_create_process"))
         while ((next = strstr(words, "): ")))
@@ -119,22 +166,23 @@ static const char *composite_last_words(const struct composite_spawn *spawn)
     return words;
 }
 
-/* Tells the parent, once, and ends what there is of the group. PMI's values have no blanks: they go as \x1f. */
-static void composite_fail_spawn(struct composite_spawn *spawn, struct HYD_proxy *from, const char *sentence)
+/* Tells the parent, once, and ends what there is of the group. `rank` has failed, or -1. PMI's values have no blanks: they go as \x1f. */
+static void composite_fail_spawn(struct composite_spawn *spawn, struct HYD_proxy *from, int rank, const char *sentence)
 {
     char answer[900];
+    const char *words = composite_last_words(spawn, rank);
     struct HYD_proxy *proxy;
 
     if (spawn->failed)
         return;
     spawn->failed = 1;
-    MPL_snprintf(answer, sizeof answer - 1, "cmd=spawn_result rc=-1 msg=%s%s%s", sentence, spawn->said[0] ? "; it said: " : "",
-                 composite_last_words(spawn));
+    MPL_snprintf(answer, sizeof answer - 1, "cmd=spawn_result rc=-1 msg=%s%s%s", sentence, words[0] ? "; it said: " : "", words);
     for (char *c = strstr(answer, "msg="); *c; c++)
         if (*c == ' ' || *c == '\n')
             *c = '\x1f';
     strcat(answer, "\n");
     composite_answer_parent(spawn, answer);
+    composite_forget_said(spawn);
     for (proxy = from->pg->proxy_list; proxy; proxy = proxy->next)
         if (proxy != from && proxy->control_fd != HYD_FD_UNSET && proxy->control_fd != HYD_FD_CLOSED)
             HYD_pmcd_pmiserv_send_signal(proxy, SIGKILL);
@@ -169,7 +217,8 @@ int composite_spawn_ended(struct HYD_proxy *proxy)
         exec = exec->next;
     MPL_snprintf(sentence, sizeof sentence, "%.200s on host %.100s %s before all new processes were through MPI_Init",
                  exec ? exec->exec[0] : "a process", proxy->node->hostname, how);
-    composite_fail_spawn(spawn, proxy, sentence);
+    /* Of the only proxy, the processes are in the order of their ranks. */
+    composite_fail_spawn(spawn, proxy, proxy->proxy_process_count == proxy->pg->pg_process_count ? culprit : -1, sentence);
     return 1;
 }
 
@@ -182,7 +231,7 @@ int composite_spawn_lost(struct HYD_proxy *proxy, const char *how)
     if (spawn == NULL)
         return 0;
     MPL_snprintf(sentence, sizeof sentence, "Hydra's proxy on host %.100s %.150s", proxy->node->hostname, how);
-    composite_fail_spawn(spawn, proxy, sentence);
+    composite_fail_spawn(spawn, proxy, -1, sentence);
     cleanup_proxy(proxy);
     /* How its launcher ended is no failure of the job, which Hydra would make it when it waits for all of them. */
     for (struct composite_launcher * launcher = composite_launchers; launcher; launcher = launcher->next)
@@ -200,7 +249,7 @@ int composite_spawn_no_proxy(struct HYD_proxy *proxy, const char *command, const
         return 0;
     MPL_snprintf(sentence, sizeof sentence, "nothing can be started on host %.100s: '%.200s ...' %.150s", proxy->node->hostname,
                  command, how);
-    composite_fail_spawn(spawn, proxy, sentence);
+    composite_fail_spawn(spawn, proxy, -1, sentence);
     proxy->control_fd = HYD_FD_CLOSED;
     cleanup_proxy(proxy);
     return 1;

@@ -18,7 +18,7 @@ void composite_spawn_command(int pgid, int pmi_version, const char *command);
 int composite_spawn_aborted(int fd, int pid, int pgid);
 
 /* A process of the group has written this to standard error. */
-void composite_spawn_said(int pgid, const char *text, int length);
+void composite_spawn_said(int pgid, int proxy_id, int rank, const char *text, int length);
 
 /* A proxy of the group has come; of one that has failed in the meantime, it ends its processes at once. */
 void composite_spawn_connected(struct HYD_proxy *proxy);

@@ -89,25 +89,87 @@ int MPIDI_COMPOSITE_team_bcast(team_t * team, void *buffer, MPI_Aint count, MPI_
     return mpi_errno;
 }
 
-/* `mine` and, at the root, `all`. With `equal` all know that of all; otherwise each knows its own, and so may have left it where it is. */
+/* What is long is written to the root by those who have it, all at the same time. */
+static int write_to_root(team_t * team, const data_t * mine, int root)
+{
+    int mpi_errno;
+    place_t place;
+
+    mpi_errno = enter_with_nothing(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = hear_place(team, root, team->rank, &place);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = write_data(team, root, &place, mine);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* The root enters with the places for what is long: in `all`, or where something has to be unpacked from, in `*packed`. */
+static int enter_with_room(team_t * team, const parts_t * all, bool *lent, char **packed)
+{
+    int mpi_errno = MPI_SUCCESS;
+    place_t places[PM_TEAM_RANKS_LIMIT];
+    size_t unpacked = 0;
+
+    *lent = false;
+    *packed = NULL;
+    for (int rank = 0; rank < team->ranks; rank++) {
+        data_t part = part_of(all, rank);
+        places[rank] = (place_t) { (uint64_t) (uintptr_t) part.plain, part.bytes };
+        if (rank == team->rank || part.bytes <= team->limit)
+            continue;
+        *lent = true;
+        unpacked += part.plain ? 0 : part.bytes;
+    }
+    if (!*lent)
+        return enter_with_nothing(team);
+    if (unpacked) {
+        *packed = MPL_malloc(unpacked, MPL_MEM_COLL);
+        MPIR_ERR_CHKANDJUMP(!*packed, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    }
+    for (size_t at = 0, rank = 0; unpacked && rank < (size_t) team->ranks; rank++)
+        if ((int) rank != team->rank && places[rank].address == 0 && places[rank].bytes > team->limit) {
+            places[rank].address = (uint64_t) (uintptr_t) (*packed + at);
+            at += places[rank].bytes;
+        }
+    mpi_errno = enter_with_places(team, places, team->ranks);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* What was written to `packed`. */
+static int unpack_long(team_t * team, const parts_t * all, const char *packed)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    for (int rank = 0; packed && mpi_errno == MPI_SUCCESS && rank < team->ranks; rank++) {
+        data_t part = part_of(all, rank);
+        if (rank == team->rank || part.plain || part.bytes <= team->limit)
+            continue;
+        mpi_errno = copy_to(&part, packed);
+        packed += part.bytes;
+    }
+    return mpi_errno;
+}
+
+/* `mine` and, at the root, `all`. With `equal` all know that of all; otherwise each knows its own. */
 static int gather(team_t * team, const data_t * mine, const parts_t * all, int root, bool equal)
 {
     int mpi_errno = MPI_SUCCESS;
-    bool lent = false;
-    char *copy = NULL;
+    bool lent;
+    char *packed = NULL;
 
     if (team->rank != root) {
-        mpi_errno = enter_with_whole(team, mine, &lent, &copy);
+        lent = mine->bytes > team->limit;
+        mpi_errno = lent ? write_to_root(team, mine, root) : enter_with(team, mine);
         MPIR_ERR_CHECK(mpi_errno);
-        if (!equal || lent) {
+        if (!equal || lent)
             mpi_errno = enter_with_nothing(team);
-            MPIR_ERR_CHECK(mpi_errno);
-        }
-        if (lent)
-            mpi_errno = MPIDI_COMPOSITE_team_await(team, root);
         goto fn_exit;
     }
-    mpi_errno = enter_with_nothing(team);
+    mpi_errno = enter_with_room(team, all, &lent, &packed);
     MPIR_ERR_CHECK(mpi_errno);
     if (mine) {
         data_t own = part_of(all, root);
@@ -117,17 +179,25 @@ static int gather(team_t * team, const data_t * mine, const parts_t * all, int r
     for (int i = 1; i < team->ranks; i++) {
         int rank = (root + i) % team->ranks;
         data_t part = part_of(all, rank);
-        mpi_errno = take_whole(team, rank, &part);
+        bool is_long = part.bytes > team->limit;
+        const char *said;
+        mpi_errno = hear(team, rank, is_long ? 0 : part.bytes, &said);
+        if (mpi_errno == MPI_SUCCESS && !is_long)
+            mpi_errno = copy_to(&part, said);
         MPIR_ERR_CHECK(mpi_errno);
-        lent = part.bytes > team->limit;
     }
     pm_team_all_are_here(team->team);
     if (!equal || lent)
         mpi_errno = enter_with_nothing(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (lent)
+        mpi_errno = MPIDI_COMPOSITE_team_await_all(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = unpack_long(team, all, packed);
 
   fn_exit:
   fn_fail:
-    MPL_free(copy);
+    MPL_free(packed);
     return mpi_errno;
 }
 
@@ -225,10 +295,6 @@ static int allgather(team_t * team, const data_t * mine, const parts_t * all)
         mine = &own;
     mpi_errno = enter_with_whole(team, mine, &lent, &copy);
     MPIR_ERR_CHECK(mpi_errno);
-    if (mine != &own) {
-        mpi_errno = copy_between(mine, &own);
-        MPIR_ERR_CHECK(mpi_errno);
-    }
     for (int i = 1; i < team->ranks; i++) {
         int rank = (team->rank + i) % team->ranks;
         data_t part = part_of(all, rank);
@@ -239,6 +305,10 @@ static int allgather(team_t * team, const data_t * mine, const parts_t * all)
     pm_team_all_are_here(team->team);
     if (lent || any_lent)
         mpi_errno = enter_with_nothing(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    /* While others still read. */
+    if (mine != &own)
+        mpi_errno = copy_between(mine, &own);
     MPIR_ERR_CHECK(mpi_errno);
     if (lent)
         mpi_errno = MPIDI_COMPOSITE_team_await_all(team);
@@ -280,11 +350,6 @@ static int alltoall(team_t * team, const parts_t * from, const parts_t * to, boo
 
     mpi_errno = enter_with_parts(team, from, equal, in_place, &lent, &copy);
     MPIR_ERR_CHECK(mpi_errno);
-    if (!in_place) {
-        data_t sent = part_of(from, team->rank), received = part_of(to, team->rank);
-        mpi_errno = copy_between(&sent, &received);
-        MPIR_ERR_CHECK(mpi_errno);
-    }
     for (int i = 1; i < team->ranks; i++) {
         int rank = (team->rank + i) % team->ranks;
         data_t part = part_of(to, rank);
@@ -295,6 +360,12 @@ static int alltoall(team_t * team, const parts_t * from, const parts_t * to, boo
     if (!equal || lent)
         mpi_errno = enter_with_nothing(team);
     MPIR_ERR_CHECK(mpi_errno);
+    /* While others still read. */
+    if (!in_place) {
+        data_t sent = part_of(from, team->rank), received = part_of(to, team->rank);
+        mpi_errno = copy_between(&sent, &received);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
     if (lent)
         mpi_errno = MPIDI_COMPOSITE_team_await_all(team);
 

@@ -221,6 +221,28 @@ MPL_STATIC_INLINE_PREFIX int read_data(team_t * team, int rank, const place_t * 
     return mpi_errno;
 }
 
+MPL_STATIC_INLINE_PREFIX int write_data(team_t * team, int rank, const place_t * place, const data_t * data)
+{
+    int mpi_errno = MPI_SUCCESS;
+    char *packed = NULL;
+
+    if (unlikely(place->bytes != data->bytes))
+        return mismatch(team, place->bytes, data->bytes);
+    if (!data->plain) {
+        packed = MPL_malloc(data->bytes, MPL_MEM_COLL);
+        MPIR_ERR_CHKANDJUMP(!packed, mpi_errno, MPI_ERR_OTHER, "**nomem");
+        mpi_errno = copy_from(data, packed);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    if (!pm_team_write(team->team, rank, place->address, packed ? packed : data->plain, data->bytes))
+        MPIR_ERR_SET1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s",
+                      "shmem: the memory of a rank on this host could not be written during a collective");
+
+  fn_fail:
+    MPL_free(packed);
+    return mpi_errno;
+}
+
 /* Where others read it: where it is, or a copy, which is to be freed. */
 MPL_STATIC_INLINE_PREFIX int lend(const data_t * data, place_t * place, char **copy)
 {

@@ -157,4 +157,9 @@ int pm_team_read(const pm_team *team, int rank, uint64_t address, void *data, si
     return pm_read_memory(team->peer(rank), address, data, size);
 }
 
+int pm_team_write(const pm_team *team, int rank, uint64_t address, const void *data, size_t size)
+{
+    return pm_write_memory(team->peer(rank), address, data, size);
+}
+
 }  // extern "C"

@@ -61,8 +61,9 @@ void pm_team_sleeps_for(pm_team * team, int rank);
 void pm_team_is_awake(pm_team * team);
 int pm_team_is_gone(const pm_team * team, int rank);
 
-/* From the memory of a rank: 1, or 0 when the kernel does not let us or it is gone. */
+/* From and to the memory of a rank: 1, or 0 when the kernel does not let us or it is gone. */
 int pm_team_read(const pm_team * team, int rank, uint64_t address, void *data, size_t size);
+int pm_team_write(const pm_team * team, int rank, uint64_t address, const void *data, size_t size);
 
 #ifdef __cplusplus
 }
