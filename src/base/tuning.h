@@ -9,7 +9,7 @@
 #define PM_POLLS_OWN_CORE 4000
 #define PM_YIELDS_OWN_CORE 200
 #define PM_POLLS_SHARED_CORE 1
-#define PM_YIELDS_SHARED_CORE 40
+#define PM_YIELDS_SHARED_CORE 1000
 #define PM_POLLS_SLEEPER 50
 /* A program may poll by itself (MPI_Test in a loop). With more ranks than cores it would keep those it waits for from running.
  * bench/run --only coll --ranks 8,16 */
@@ -38,6 +38,7 @@
 #define PM_TEAM_CALLS_BEFORE 2
 #define PM_TEAM_BCAST_PIECES (64 * 1024)
 #define PM_TEAM_REDUCE_PIECES_RANKS 3
+#define PM_TEAM_TURNS_FOR_FIRST 2
 #define PM_TEAM_ALLREDUCE_WHOLE 2048
 #define PM_TEAM_REDUCE_PIECE (32 * 1024)
 

@@ -169,9 +169,14 @@ TEST_F(TeamBoardOf, ThreeHasRoomUntilSomebodyIsTooFarBehind)
         second_.enter(0);
     }
     EXPECT_FALSE(first_.has_room(8));
-    EXPECT_EQ(first_.last(8), 2);
+    EXPECT_EQ(first_.last(8, false), 2);
     third_.enter(0);
     EXPECT_TRUE(first_.has_room(8));
+    EXPECT_FALSE(first_.has_much_room(8));
+    EXPECT_EQ(first_.last(8, true), 2);
+    for (std::uint64_t i = 1; i < Board::notes / 2; ++i)
+        third_.enter(0);
+    EXPECT_TRUE(first_.has_much_room(8));
     EXPECT_FALSE(first_.has_room(PM_TEAM_CARD + 1)) << "there are fewer pages";
 }
 

@@ -265,7 +265,7 @@ static int wait_until(MPIDI_COMPOSITE_team_t * team, int (*ready) (pm_team *, si
             continue;
         mpi_errno = MPID_Progress_test(NULL);
         MPIR_ERR_CHECK(mpi_errno);
-        rank = ready == is_here ? (int) what : pm_team_last(team->team, what);
+        rank = ready == is_here ? (int) what : pm_team_last(team->team, what, ready == pm_team_has_much_room);
         if (rank < 0)
             continue;
         if (pm_wait_step(core)) {
@@ -292,7 +292,9 @@ int MPIDI_COMPOSITE_team_room(MPIDI_COMPOSITE_team_t * team, size_t size)
         return MPIDI_COMPOSITE_team_lost(team, team->gone);
     if (team->behind)
         return MPI_SUCCESS;     /* its callers have looked */
-    return likely(pm_team_has_room(team->team, size)) ? MPI_SUCCESS : wait_until(team, pm_team_has_room, size);
+    if (likely(pm_team_has_room(team->team, size)))
+        return MPI_SUCCESS;
+    return wait_until(team, pm_crowded(MPIDI_COMPOSITE_global.core) ? pm_team_has_much_room : pm_team_has_room, size);
 }
 
 static int in_another(MPIDI_COMPOSITE_team_t * team, int rank)

@@ -1,5 +1,7 @@
 /* Collectives of a team: what each rank enters a step with, and whose it reads. In the order of the ranks, wherever the order matters, so
  * that all have the same result, bit for bit, and the same one in every run. */
+#include <sched.h>
+
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_team.h"
@@ -9,9 +11,25 @@
 
 /* ---- moving ---- */
 
+/* Where ranks share cores, rank 0 goes first: what most programs do next begins there, and others would only wait for it, and keep it from
+ * its turn. */
+static void let_first_go(team_t * team)
+{
+    uint64_t step = pm_team_step(team->team);
+
+    if (team->rank == 0)
+        pm_team_finish(team->team, step);
+    for (int turns = 0; turns < PM_TEAM_TURNS_FOR_FIRST && !pm_team_has_finished(team->team, 0, step); turns++)
+        sched_yield();
+}
+
 int MPIDI_COMPOSITE_team_barrier(team_t * team)
 {
-    return await_readers(team);
+    int mpi_errno = await_readers(team);
+
+    if (mpi_errno == MPI_SUCCESS && pm_crowded(MPIDI_COMPOSITE_global.core))
+        let_first_go(team);
+    return mpi_errno;
 }
 
 static int bcast_by_address(team_t * team, const data_t * data, int root)

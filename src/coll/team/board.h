@@ -78,7 +78,9 @@ class TeamBoard {
         // Who is asked for more than is needed need not be asked at every step.
         return all_entered_ + places > next || all_have_entered(next - places / 2) || all_have_entered(next - places + 1);
     }
-    // The same where steps are entered before those before them are finished.
+    // Half of the places are free. Who waits for room where ranks share cores waits for so much, to be worth a turn.
+    bool has_much_room(std::size_t size) { return all_have_entered(step_ + 1 - places_for(size) / 2); }
+    // As has_room(), where steps are entered before those before them are finished.
     bool has_room_behind(std::size_t size)
     {
         const std::uint64_t places = places_for(size), needed = step_ + 1 > places ? step_ + 1 - places : 0;
@@ -99,14 +101,12 @@ class TeamBoard {
         return seat(rank).finished.load(std::memory_order_acquire) >= step;
     }
 
-    // Where there is no room: one who has not come far enough; nobody when there is by now.
-    int last(std::size_t size) const
+    // Where there is no room, or not much: one who has not come far enough; nobody when there is by now.
+    int last(std::size_t size, bool much) const
     {
-        const std::uint64_t needed = step_ + 2 - places_for(size);
-        for (int rank = 0; rank < ranks_; ++rank)
-            if (rank != rank_ && !has_entered(rank, needed))
-                return rank;
-        return nobody;
+        if (much)
+            return first_behind(step_ + 1 - places_for(size) / 2);
+        return first_behind(step_ + 2 - places_for(size));
     }
     // Where a rank has what it enters a step with.
     std::byte *place_of(int rank, std::uint64_t step, std::uint64_t size) const
@@ -208,11 +208,17 @@ class TeamBoard {
     {
         return reinterpret_cast<Note *>(memory_ + notes_at(ranks_))[static_cast<std::uint64_t>(rank) * notes + step % notes];
     }
-    bool all_have_entered(std::uint64_t step)
+    int first_behind(std::uint64_t step) const
     {
         for (int rank = 0; rank < ranks_; ++rank)
             if (rank != rank_ && !has_entered(rank, step))
-                return false;
+                return rank;
+        return nobody;
+    }
+    bool all_have_entered(std::uint64_t step)
+    {
+        if (all_entered_ < step && first_behind(step) != nobody)
+            return false;
         all_entered_ = std::max(all_entered_, step);
         return true;
     }

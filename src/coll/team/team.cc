@@ -70,6 +70,11 @@ int pm_team_has_room(pm_team *team, size_t size)
     return team->board.has_room(size);
 }
 
+int pm_team_has_much_room(pm_team *team, size_t size)
+{
+    return team->board.has_much_room(size);
+}
+
 void *pm_team_place(pm_team *team, size_t size)
 {
     return team->board.place(size);
@@ -132,9 +137,9 @@ int pm_team_has_finished(const pm_team *team, int rank, uint64_t step)
     return team->board.has_finished(rank, step);
 }
 
-int pm_team_last(const pm_team *team, size_t size)
+int pm_team_last(const pm_team *team, size_t size, int much)
 {
-    return team->board.last(size);
+    return team->board.last(size, much != 0);
 }
 
 void pm_team_sleeps_for(pm_team *team, int rank)

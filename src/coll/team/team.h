@@ -33,6 +33,7 @@ int pm_team_all_have_left(void *board, int ranks);
 /* Enters the next step: first there must be room for so many bytes, then they are written to the place, then it is entered. With
  * PM_TEAM_ELSEWHERE for its size the place holds addresses. */
 int pm_team_has_room(pm_team * team, size_t size);
+int pm_team_has_much_room(pm_team * team, size_t size); /* half of the places are free */
 void *pm_team_place(pm_team * team, size_t size);
 void pm_team_enter(pm_team * team, uint64_t size, int collective);
 
@@ -53,8 +54,8 @@ int pm_team_has_room_behind(pm_team * team, size_t size);
 void pm_team_finish(pm_team * team, uint64_t step);
 int pm_team_has_finished(const pm_team * team, int rank, uint64_t step);
 
-/* Where there is no room: one who has not come far enough. */
-int pm_team_last(const pm_team * team, size_t size);
+/* Where there is no room, or not much: one who has not come far enough. */
+int pm_team_last(const pm_team * team, size_t size, int much);
 
 /* Before and after sleeping for a rank, and whether it will never come: it has left, or its process has ended. */
 void pm_team_sleeps_for(pm_team * team, int rank);
