@@ -3,13 +3,14 @@
 #ifndef PM_TUNING_H_INCLUDED
 #define PM_TUNING_H_INCLUDED
 
-/* Waiting: how many polls that found nothing come before the first yield, and how many yields before the first sleep. A poll takes some
- * 10 ns, a yield to another rank 1 to 2 us.
+/* Waiting: how many polls that found nothing come before the first yield, and how many yields before the first sleep, and for how long. A
+ * poll takes some 10 ns, a yield to another rank 1 to 2 us. Who sleeps takes the core from whoever wakes it, who has often more to say.
  * bench/run --only pingpong; bench/run --only coll --ranks 2,8; bench/run --only idle */
 #define PM_POLLS_OWN_CORE 4000
 #define PM_YIELDS_OWN_CORE 200
 #define PM_POLLS_SHARED_CORE 1
 #define PM_YIELDS_SHARED_CORE 1000
+#define PM_MICROSECONDS_OF_YIELDS 1000
 #define PM_POLLS_SLEEPER 50
 /* A program may poll by itself (MPI_Test in a loop). With more ranks than cores it would keep those it waits for from running.
  * bench/run --only coll --ranks 8,16 */
@@ -29,15 +30,18 @@
 #define PM_ALONE_INTERVAL 4096
 
 /* Teams: how many ranks at most, of whose addresses a card has room; bytes of all boards that a rank makes; how many collectives of a
- * communicator go by before it gets one. Up to how many bytes a broadcast goes by pages, and from there on by reading the root's memory; up
- * to how many ranks with cores of their own one reduces for all whatever is reduced, page by page; up to how many bytes each reduces all for
- * itself; how much is reduced at a time, so that it stays in the cache.
+ * communicator go by before it gets one; pages of each rank, and where ranks share cores. Up to how many bytes a broadcast goes by pages, and from there on by reading the root's memory; up
+ * to how many ranks with cores of their own one reduces for all whatever is reduced, page by page, and up to how many bytes without; up to how many bytes each reduces all for
+ * itself; how much is reduced at a time, so that it stays in the cache; how many turns those who share cores give rank 0 after a barrier.
  * bench/run --only colltable --ranks 2,8 */
 #define PM_TEAM_RANKS_LIMIT 126
 #define PM_TEAM_BOARDS_LIMIT ((size_t) 128 << 20)
 #define PM_TEAM_CALLS_BEFORE 2
+#define PM_TEAM_PAGES 6
+#define PM_TEAM_PAGES_CROWD 32
 #define PM_TEAM_BCAST_PIECES (64 * 1024)
 #define PM_TEAM_REDUCE_PIECES_RANKS 3
+#define PM_TEAM_REDUCE_PIECES_CROWD (128 * 1024)
 #define PM_TEAM_TURNS_FOR_FIRST 2
 #define PM_TEAM_ALLREDUCE_WHOLE 2048
 #define PM_TEAM_REDUCE_PIECE (32 * 1024)

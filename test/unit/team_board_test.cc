@@ -20,7 +20,8 @@ using test::Random;
 using test::Schedule;
 using test::SeededAtomic;
 
-using Board = TeamBoard<SeededAtomic, 8, 6, 4>;
+using Board = TeamBoard<SeededAtomic, 8, 6>;
+constexpr int pages = 4, ahead = 3;
 
 constexpr std::size_t looked_at = 32;  // bytes of each place
 constexpr std::size_t sizes[] = {16, PM_TEAM_NOTE + 1, PM_TEAM_CARD + 1};  // on notes, cards and pages
@@ -35,7 +36,7 @@ struct Step {
 class TeamRun {
   public:
     TeamRun(std::uint64_t seed, int ranks)
-        : schedule_(seed), ranks_(ranks), memory_(new (std::align_val_t{64}) std::byte[Board::size_of(ranks)])
+        : schedule_(seed), ranks_(ranks), memory_(new (std::align_val_t{64}) std::byte[Board::size_of(ranks, pages)])
     {
         Board::lay_out(memory_.get(), ranks);
         Random random(~seed);
@@ -44,12 +45,12 @@ class TeamRun {
                               static_cast<int>(random.below(static_cast<std::uint64_t>(ranks))),
                               sizes[random.below(std::size(sizes))]});
         for (int rank = 0; rank < ranks; ++rank) {
-            Board board(memory_.get(), rank, ranks);
+            Board board(memory_.get(), rank, ranks, pages, ahead);
             for (std::uint64_t i = 0; i < Board::notes; ++i)
                 watch(board.place_of(rank, i, 16), rank);
             for (std::uint64_t i = 0; i < Board::cards; ++i)
                 watch(board.place_of(rank, i, PM_TEAM_NOTE + 1), rank);
-            for (std::uint64_t i = 0; i < Board::pages; ++i)
+            for (std::uint64_t i = 0; i < std::uint64_t{pages}; ++i)
                 watch(board.place_of(rank, i, PM_TEAM_CARD + 1), rank);
         }
     }
@@ -101,13 +102,20 @@ class TeamRun {
 
     void take_part(int rank)
     {
-        Board board(memory_.get(), rank, ranks_);
-        for (std::size_t i = 0; i < steps_.size(); ++i) {
-            while (!board.has_room(steps_[i].size)) {
+        Board board(memory_.get(), rank, ranks_, pages, ahead);
+        for (std::size_t first = 0; first < steps_.size();) {
+            // Some at once: then all of them are read.
+            const std::size_t end = std::min(first + 1 + schedule_.random().below(ahead), steps_.size());
+            for (std::size_t i = first; i < end; ++i) {
+                while (!board.has_room(steps_[i].size)) {
+                }
+                enter(board, i);
             }
-            enter(board, i);
-            read_all(board, i);
-            if (steps_[i].readers == Step::Readers::of_all)
+            for (; first < end; ++first) {
+                board.look_at(first + 1);
+                read_all(board, first);
+            }
+            if (steps_[end - 1].readers == Step::Readers::of_all)
                 board.all_are_here();
         }
         board.leave();
@@ -115,7 +123,7 @@ class TeamRun {
 
     void take_part_behind(int rank)
     {
-        Board board(memory_.get(), rank, ranks_);
+        Board board(memory_.get(), rank, ranks_, pages, ahead);
         for (std::size_t entered = 0, finished = 0; finished < steps_.size();) {
             const bool may_enter = entered < steps_.size() && board.has_room_behind(steps_[entered].size);
             if (may_enter && (finished == entered || !schedule_.random().one_in(3))) {
@@ -156,9 +164,9 @@ class TeamBoardOf : public testing::Test {
     using Board = TeamBoard<std::atomic>;
     static constexpr int ranks = 3;
     TeamBoardOf() { Board::lay_out(memory_.data(), ranks); }
-    std::vector<std::byte> storage_ = std::vector<std::byte>(Board::size_of(ranks) + 64);
-    std::span<std::byte> memory_{storage_.data() + (64 - reinterpret_cast<std::uintptr_t>(storage_.data()) % 64) % 64, Board::size_of(ranks)};
-    Board first_{memory_.data(), 0, ranks}, second_{memory_.data(), 1, ranks}, third_{memory_.data(), 2, ranks};
+    std::vector<std::byte> storage_ = std::vector<std::byte>(Board::size_of(ranks, pages) + 64);
+    std::span<std::byte> memory_{storage_.data() + (64 - reinterpret_cast<std::uintptr_t>(storage_.data()) % 64) % 64, Board::size_of(ranks, pages)};
+    Board first_{memory_.data(), 0, ranks, pages, 1}, second_{memory_.data(), 1, ranks, pages, 1}, third_{memory_.data(), 2, ranks, pages, 1};
 };
 
 TEST_F(TeamBoardOf, ThreeHasRoomUntilSomebodyIsTooFarBehind)
@@ -174,7 +182,7 @@ TEST_F(TeamBoardOf, ThreeHasRoomUntilSomebodyIsTooFarBehind)
     EXPECT_TRUE(first_.has_room(8));
     EXPECT_FALSE(first_.has_much_room(8));
     EXPECT_EQ(first_.last(8, true), 2);
-    for (std::uint64_t i = 1; i < Board::notes / 2; ++i)
+    for (std::uint64_t i = 0; i < Board::notes / 2; ++i)
         third_.enter(0);
     EXPECT_TRUE(first_.has_much_room(8));
     EXPECT_FALSE(first_.has_room(PM_TEAM_CARD + 1)) << "there are fewer pages";

@@ -29,6 +29,29 @@ typedef struct left {
 static left_t *left_boards;
 static size_t board_bytes;      /* of all boards of ours */
 
+/* Where ranks share cores each does much in one turn; but many ranks have few pages each. */
+static int pages_of_first(int ranks)
+{
+    if (!pm_crowded(MPIDI_COMPOSITE_global.core))
+        return PM_TEAM_PAGES;
+    return MPL_MAX(MPL_MIN(PM_TEAM_PAGES_CROWD, 8 * PM_TEAM_PAGES_CROWD / ranks), PM_TEAM_PAGES);
+}
+
+static int steps_ahead(int pages)
+{
+    return pages > 2 * PM_TEAM_PAGES ? pages / 2 : 2;
+}
+
+static size_t size_of_first(int ranks)
+{
+    return pm_team_board_size(ranks, pages_of_first(ranks));
+}
+
+static size_t size_of_both(int ranks)
+{
+    return size_of_first(ranks) + pm_team_board_size(ranks, PM_TEAM_PAGES);
+}
+
 static void free_left_boards(void)
 {
     for (left_t **link = &left_boards; *link;) {
@@ -39,7 +62,7 @@ static void free_left_boards(void)
         }
         *link = left->next;
         pm_mapped_free(MPIDI_COMPOSITE_global.core, left->board);
-        board_bytes -= 2 * pm_team_board_size(left->ranks);
+        board_bytes -= size_of_both(left->ranks);
         MPL_free(left);
     }
 }
@@ -54,7 +77,7 @@ static bool is_limited(void)
 
 static void *make_board(int ranks)
 {
-    size_t size = 2 * pm_team_board_size(ranks);
+    size_t size = size_of_both(ranks);
     void *board = NULL;
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
@@ -64,7 +87,7 @@ static void *make_board(int ranks)
     if (board) {
         board_bytes += size;
         pm_team_lay_out(board, ranks);
-        pm_team_lay_out((char *) board + size / 2, ranks);
+        pm_team_lay_out((char *) board + size_of_first(ranks), ranks);
     }
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     return board;
@@ -75,7 +98,7 @@ static void *see_board(MPIR_Comm * comm, uint64_t address)
     void *board;
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    board = pm_shared_view(MPIDI_COMPOSITE_peer(comm, 0), address, 2 * pm_team_board_size(comm->local_size));
+    board = pm_shared_view(MPIDI_COMPOSITE_peer(comm, 0), address, size_of_both(comm->local_size));
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     return board;
 }
@@ -141,7 +164,7 @@ static MPIDI_COMPOSITE_team_t *make_team(MPIR_Comm * comm)
     MPIDI_COMPOSITE_team_t *team = MPL_calloc(1, sizeof *team, MPL_MEM_COLL), *second = MPL_calloc(1, sizeof *team, MPL_MEM_COLL);
     uint64_t address = 0;
     void *board = NULL;
-    int seen = 0, all_see = 0;
+    int seen = 0, all_see = 0, pages = pages_of_first(comm->local_size);
 
     if (comm->rank == 0)
         address = (uint64_t) (uintptr_t) (board = make_board(comm->local_size));
@@ -150,8 +173,8 @@ static MPIDI_COMPOSITE_team_t *make_team(MPIR_Comm * comm)
     if (comm->rank != 0 && address)
         board = see_board(comm, address);
     if (team && second && board) {
-        team->team = pm_team_join(&group, board);
-        second->team = pm_team_join(&group, (char *) board + pm_team_board_size(comm->local_size));
+        team->team = pm_team_join(&group, board, pages, steps_ahead(pages));
+        second->team = pm_team_join(&group, (char *) board + size_of_first(comm->local_size), PM_TEAM_PAGES, 1);
     }
     seen = team && second && team->team && second->team;
     if (MPIR_Allreduce_intra_recursive_doubling(&seen, &all_see, 1, MPI_INT, MPI_MIN, comm, &errflag) != MPI_SUCCESS)
@@ -161,6 +184,7 @@ static MPIDI_COMPOSITE_team_t *make_team(MPIR_Comm * comm)
         team->ranks = comm->local_size;
         team->gone = -1;
         team->limit = PM_TEAM_PAGE;
+        team->ahead = (unsigned) steps_ahead(pages);
         team->board = comm->rank == 0 ? board : NULL;
         team->second = second;
     }
@@ -175,7 +199,7 @@ static MPIDI_COMPOSITE_team_t *make_team(MPIR_Comm * comm)
         if (comm->rank == 0 && board) {
             MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
             pm_mapped_free(MPIDI_COMPOSITE_global.core, board);
-            board_bytes -= 2 * pm_team_board_size(comm->local_size);
+            board_bytes -= size_of_both(comm->local_size);
             MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
         }
         return NULL;

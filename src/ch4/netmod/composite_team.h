@@ -18,7 +18,8 @@ typedef struct MPIDI_COMPOSITE_team {
     pm_team *team;
     int rank, ranks;
     bool reads;                 /* everybody may read everybody's memory */
-    size_t limit;               /* what is longer stays where it is; at most a page */
+    unsigned ahead;             /* so many steps may be entered before the first of them is finished */
+    size_t limit;               /* what is longer stays where it is */
     int gone;                   /* who is: nothing goes on any more; -1: nobody */
     MPIDI_COMPOSITE_collective_t collective;    /* that we are in */
     bool harmless;              /* what went wrong last: a rank said another number of bytes than it should, and nothing else */

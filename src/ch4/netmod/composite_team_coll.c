@@ -80,22 +80,17 @@ int MPIDI_COMPOSITE_team_bcast(team_t * team, void *buffer, MPI_Aint count, MPI_
 {
     int mpi_errno = MPI_SUCCESS;
     data_t data = data_of(buffer, count, type);
-    char *packed = NULL;
+    char *flat, *packed = NULL;
 
     if (data.bytes <= PM_TEAM_PAGE)
         return bcast_piece(team, &data, root);
-    if (team->reads && data.bytes > PM_TEAM_BCAST_PIECES)
+    team->limit = team->reads && pm_crowded(MPIDI_COMPOSITE_global.core) ? PM_TEAM_BCAST_PIECES : SIZE_MAX;
+    if (data.bytes > team->limit)
         return bcast_by_address(team, &data, root);
-    if (!data.plain) {
-        packed = MPL_malloc(data.bytes, MPL_MEM_COLL);
-        MPIR_ERR_CHKANDJUMP(!packed, mpi_errno, MPI_ERR_OTHER, "**nomem");
-        if (team->rank == root)
-            mpi_errno = copy_from(&data, packed);
-        MPIR_ERR_CHECK(mpi_errno);
-    }
+    mpi_errno = flatten(&data, team->rank == root, &flat, &packed);
+    MPIR_ERR_CHECK(mpi_errno);
     for (size_t at = 0; at < data.bytes; at += PM_TEAM_PAGE) {
-        data_t piece = data_of((data.plain ? data.plain : packed) + at,
-                               (MPI_Aint) MPL_MIN(data.bytes - at, PM_TEAM_PAGE), MPI_BYTE);
+        data_t piece = data_of(flat + at, (MPI_Aint) MPL_MIN(data.bytes - at, PM_TEAM_PAGE), MPI_BYTE);
         mpi_errno = bcast_piece(team, &piece, root);
         MPIR_ERR_CHECK(mpi_errno);
     }
@@ -226,6 +221,7 @@ int MPIDI_COMPOSITE_team_gather(team_t * team, const void *sendbuf, MPI_Aint sen
     data_t mine = data_of(in_place ? NULL : sendbuf, in_place ? 0 : sendcount, in_place ? MPI_BYTE : sendtype);
     parts_t all = { 0 };
 
+    team->limit = PM_TEAM_PAGE;
     if (team->rank == root)
         all = equal_parts(recvbuf, recvcount, recvtype);
     return gather(team, in_place && team->rank == root ? NULL : &mine, &all, root, true);
@@ -238,6 +234,7 @@ int MPIDI_COMPOSITE_team_gatherv(team_t * team, const void *sendbuf, MPI_Aint se
     data_t mine = data_of(in_place ? NULL : sendbuf, in_place ? 0 : sendcount, in_place ? MPI_BYTE : sendtype);
     parts_t all = { 0 };
 
+    team->limit = PM_TEAM_PAGE;
     if (team->rank == root)
         all = parts_of(recvbuf, recvcounts, displs, recvtype);
     return gather(team, in_place && team->rank == root ? NULL : &mine, &all, root, false);
@@ -284,6 +281,7 @@ int MPIDI_COMPOSITE_team_scatter(team_t * team, const void *sendbuf, MPI_Aint se
     data_t mine = data_of(in_place ? NULL : recvbuf, in_place ? 0 : recvcount, in_place ? MPI_BYTE : recvtype);
     parts_t all = { 0 };
 
+    team->limit = PM_TEAM_PAGE;
     if (team->rank == root)
         all = equal_parts(sendbuf, sendcount, sendtype);
     return scatter(team, &all, in_place && team->rank == root ? NULL : &mine, root, true);
@@ -296,9 +294,53 @@ int MPIDI_COMPOSITE_team_scatterv(team_t * team, const void *sendbuf, const MPI_
     data_t mine = data_of(in_place ? NULL : recvbuf, in_place ? 0 : recvcount, in_place ? MPI_BYTE : recvtype);
     parts_t all = { 0 };
 
+    team->limit = PM_TEAM_PAGE;
     if (team->rank == root)
         all = parts_of(sendbuf, sendcounts, displs, sendtype);
     return scatter(team, &all, in_place && team->rank == root ? NULL : &mine, root, false);
+}
+
+/* What a rank has more than a page of goes on the board page by page. All know what all have. */
+static int allgather_in_pieces(team_t * team, const data_t * mine, const parts_t * all)
+{
+    int mpi_errno = MPI_SUCCESS;
+    char *flat, *copies[PM_TEAM_RANKS_LIMIT] = { NULL }, *targets[PM_TEAM_RANKS_LIMIT];
+    size_t longest = 0;
+    data_t own = part_of(all, team->rank);
+
+    for (int rank = 0; rank < team->ranks; rank++) {
+        data_t part = part_of(all, rank);
+        longest = MPL_MAX(longest, part.bytes);
+        if (rank != team->rank)
+            mpi_errno = flatten(&part, false, &targets[rank], &copies[rank]);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    mpi_errno = flatten(mine, true, &flat, &copies[team->rank]);
+    MPIR_ERR_CHECK(mpi_errno);
+    for (size_t at = 0; at < longest; at += PM_TEAM_PAGE) {
+        data_t piece = piece_of(flat, mine->bytes, at, PM_TEAM_PAGE);
+        mpi_errno = enter_with(team, &piece);
+        MPIR_ERR_CHECK(mpi_errno);
+        for (int i = 1; i < team->ranks; i++) {
+            int rank = (team->rank + i) % team->ranks;
+            piece = piece_of(targets[rank], part_of(all, rank).bytes, at, PM_TEAM_PAGE);
+            if (piece.bytes)
+                mpi_errno = take_whole(team, rank, &piece);
+            MPIR_ERR_CHECK(mpi_errno);
+        }
+    }
+    if (mine != &own && mine->plain != own.plain)
+        mpi_errno = copy_between(mine, &own);
+    for (int rank = 0; mpi_errno == MPI_SUCCESS && rank < team->ranks; rank++) {
+        data_t part = part_of(all, rank);
+        if (rank != team->rank && copies[rank])
+            mpi_errno = copy_to(&part, copies[rank]);
+    }
+
+  fn_fail:
+    for (int rank = 0; rank < team->ranks; rank++)
+        MPL_free(copies[rank]);
+    return mpi_errno;
 }
 
 /* All know what all have. */
@@ -307,10 +349,15 @@ static int allgather(team_t * team, const data_t * mine, const parts_t * all)
     int mpi_errno;
     bool lent, any_lent = false;
     char *copy;
+    size_t longest = 0;
     data_t own = part_of(all, team->rank);
 
     if (!mine)
         mine = &own;
+    for (int rank = 0; rank < team->ranks; rank++)
+        longest = MPL_MAX(longest, part_of(all, rank).bytes);
+    if (longest > PM_TEAM_PAGE && longest <= team->limit)
+        return allgather_in_pieces(team, mine, all);
     mpi_errno = enter_with_whole(team, mine, &lent, &copy);
     MPIR_ERR_CHECK(mpi_errno);
     for (int i = 1; i < team->ranks; i++) {
@@ -342,6 +389,7 @@ int MPIDI_COMPOSITE_team_allgather(team_t * team, const void *sendbuf, MPI_Aint 
     parts_t all = equal_parts(recvbuf, recvcount, recvtype);
     data_t mine;
 
+    team->limit = SIZE_MAX;
     if (sendbuf == MPI_IN_PLACE)
         return allgather(team, NULL, &all);
     mine = data_of(sendbuf, sendcount, sendtype);
@@ -354,42 +402,264 @@ int MPIDI_COMPOSITE_team_allgatherv(team_t * team, const void *sendbuf, MPI_Aint
     parts_t all = parts_of(recvbuf, recvcounts, displs, recvtype);
     data_t mine;
 
+    team->limit = SIZE_MAX;
     if (sendbuf == MPI_IN_PLACE)
         return allgather(team, NULL, &all);
     mine = data_of(sendbuf, sendcount, sendtype);
     return allgather(team, &mine, &all);
 }
 
-static int alltoall(team_t * team, const parts_t * from, const parts_t * to, bool equal, bool in_place)
+/* What is exchanged when a page has a slice for each rank, of as many bytes, and as many pages follow each other as are needed. */
+typedef struct {
+    char *sources[PM_TEAM_RANKS_LIMIT], *targets[PM_TEAM_RANKS_LIMIT];  /* of and for each other rank */
+    size_t sent[PM_TEAM_RANKS_LIMIT], received[PM_TEAM_RANKS_LIMIT];
+    char *copies[2 * PM_TEAM_RANKS_LIMIT];      /* to be freed */
+    size_t slice;
+    bool equal;                 /* all send and receive as much: then the last slices are shorter */
+} exchange_t;
+
+/* Before the slices where not all are equal: how many pages a rank needs. */
+#define PAGES_SAID 64
+
+static int begin_exchange(team_t * team, const parts_t * from, const parts_t * to, bool equal, exchange_t * exchange)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    memset(exchange->copies, 0, sizeof exchange->copies[0] * 2 * (size_t) team->ranks);
+    exchange->equal = equal;
+    exchange->slice = (PM_TEAM_PAGE - PAGES_SAID) / (size_t) team->ranks / 64 * 64;
+    for (int rank = 0; rank < team->ranks; rank++) {
+        data_t source = part_of(from, rank), target = part_of(to, rank);
+        exchange->sent[rank] = exchange->received[rank] = 0;
+        if (rank == team->rank)
+            continue;
+        exchange->sent[rank] = source.bytes;
+        exchange->received[rank] = target.bytes;
+        mpi_errno = flatten(&source, true, &exchange->sources[rank], &exchange->copies[rank]);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = flatten(&target, false, &exchange->targets[rank], &exchange->copies[team->ranks + rank]);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
+static int end_exchange(team_t * team, const parts_t * to, exchange_t * exchange, int mpi_errno)
+{
+    for (int rank = 0; mpi_errno == MPI_SUCCESS && rank < team->ranks; rank++) {
+        data_t part = part_of(to, rank);
+        if (exchange->copies[team->ranks + rank])
+            mpi_errno = copy_to(&part, exchange->copies[team->ranks + rank]);
+    }
+    for (int i = 0; i < 2 * team->ranks; i++)
+        MPL_free(exchange->copies[i]);
+    return mpi_errno;
+}
+
+/* Bytes of a slice of the page of that number, of so many in all. */
+static size_t slice_of(const exchange_t * exchange, size_t bytes, uint64_t page)
+{
+    size_t at = page * exchange->slice;
+
+    return at < bytes ? MPL_MIN(exchange->slice, bytes - at) : 0;
+}
+
+/* How far the slices of a page are apart, and the bytes of all. */
+static size_t stride_of(const team_t * team, const exchange_t * exchange, uint64_t page)
+{
+    return exchange->equal ? slice_of(exchange, exchange->received[team->rank == 0], page) : exchange->slice;
+}
+
+static size_t page_size(const team_t * team, const exchange_t * exchange, uint64_t page)
+{
+    return (exchange->equal ? 0 : PAGES_SAID) + stride_of(team, exchange, page) * (size_t) team->ranks;
+}
+
+/* Enters with a page, which says that there are so many. */
+static int enter_with_slices(team_t * team, const exchange_t * exchange, uint64_t page, uint64_t pages)
+{
+    size_t size = page_size(team, exchange, page), stride = stride_of(team, exchange, page);
+    int mpi_errno = MPIDI_COMPOSITE_team_room(team, size);
+    char *place;
+
+    MPIR_ERR_CHECK(mpi_errno);
+    place = pm_team_place(team->team, size);
+    if (!exchange->equal) {
+        memcpy(place, &pages, sizeof pages);
+        place += PAGES_SAID;
+    }
+    for (int rank = 0; rank < team->ranks; rank++) {
+        size_t bytes = slice_of(exchange, exchange->sent[rank], page);
+        if (bytes)
+            memcpy(place + stride * (size_t) rank, exchange->sources[rank] + page * exchange->slice, bytes);
+    }
+    pm_team_enter(team->team, size, team->collective);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* In place: what was there is on the board, as much of it as comes now. */
+static int take_slice(team_t * team, const exchange_t * exchange, int rank, uint64_t page)
+{
+    const char *said;
+    size_t bytes = slice_of(exchange, exchange->received[rank], page), stride = stride_of(team, exchange, page);
+    int mpi_errno = hear(team, rank, page_size(team, exchange, page), &said);
+
+    if (mpi_errno == MPI_SUCCESS && bytes)
+        memcpy(exchange->targets[rank] + page * exchange->slice,
+               said + (exchange->equal ? 0 : PAGES_SAID) + stride * (size_t) team->rank, bytes);
+    return mpi_errno;
+}
+
+/* The pages from `first` to `pages`: some are entered at once, as far as there is room, and then read. */
+static int exchange_pages(team_t * team, const exchange_t * exchange, uint64_t first, uint64_t pages)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    while (first < pages) {
+        uint64_t step = pm_team_step(team->team) + 1, some = MPL_MIN(pages - first, team->ahead);
+        for (uint64_t i = 0; i < some; i++) {
+            mpi_errno = enter_with_slices(team, exchange, first + i, pages);
+            MPIR_ERR_CHECK(mpi_errno);
+        }
+        for (int next = 1; next < team->ranks; next++)
+            for (uint64_t i = 0; i < some; i++) {
+                pm_team_look_at(team->team, step + i);
+                mpi_errno = take_slice(team, exchange, (team->rank + next) % team->ranks, first + i);
+                MPIR_ERR_CHECK(mpi_errno);
+            }
+        first += some;
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
+static int copy_own(team_t * team, const parts_t * from, const parts_t * to, bool in_place)
+{
+    data_t sent, received;
+
+    if (in_place)
+        return MPI_SUCCESS;
+    sent = part_of(from, team->rank);
+    received = part_of(to, team->rank);
+    return copy_between(&sent, &received);
+}
+
+static int alltoall_in_slices(team_t * team, const parts_t * from, const parts_t * to, bool in_place)
+{
+    exchange_t exchange;
+    int mpi_errno = begin_exchange(team, from, to, true, &exchange), other = team->rank == 0;
+
+    MPIR_ERR_CHECK(mpi_errno);
+    if (unlikely(exchange.sent[other] != exchange.received[other])) {
+        mpi_errno = mismatch(team, exchange.sent[other], exchange.received[other]);
+        goto fn_fail;
+    }
+    mpi_errno = exchange_pages(team, &exchange, 0, (exchange.sent[other] + exchange.slice - 1) / exchange.slice);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = copy_own(team, from, to, in_place);
+
+  fn_fail:
+    return end_exchange(team, to, &exchange, mpi_errno);
+}
+
+/* Each has as much for each, and all know it. */
+static int alltoall_of_equals(team_t * team, const parts_t * from, const parts_t * to, bool in_place)
 {
     int mpi_errno;
+    size_t bytes = part_of(to, 0).bytes * (size_t) team->ranks;
     bool lent;
-    char *copy;
+    char *copy = NULL;
 
-    mpi_errno = enter_with_parts(team, from, equal, in_place, &lent, &copy);
+    if (bytes > PM_TEAM_PAGE && bytes <= team->limit)
+        return alltoall_in_slices(team, from, to, in_place);
+    mpi_errno = enter_with_parts(team, from, true, in_place, &lent, &copy);
     MPIR_ERR_CHECK(mpi_errno);
     for (int i = 1; i < team->ranks; i++) {
         int rank = (team->rank + i) % team->ranks;
         data_t part = part_of(to, rank);
-        mpi_errno = take_part(team, rank, equal, &part);
+        mpi_errno = take_part(team, rank, true, &part);
         MPIR_ERR_CHECK(mpi_errno);
     }
     pm_team_all_are_here(team->team);
-    if (!equal || lent)
+    if (lent)
         mpi_errno = enter_with_nothing(team);
     MPIR_ERR_CHECK(mpi_errno);
     /* While others still read. */
-    if (!in_place) {
-        data_t sent = part_of(from, team->rank), received = part_of(to, team->rank);
-        mpi_errno = copy_between(&sent, &received);
-        MPIR_ERR_CHECK(mpi_errno);
-    }
+    mpi_errno = copy_own(team, from, to, in_place);
+    MPIR_ERR_CHECK(mpi_errno);
     if (lent)
         mpi_errno = MPIDI_COMPOSITE_team_await_all(team);
 
   fn_fail:
     MPL_free(copy);
     return mpi_errno;
+}
+
+/* Nobody knows what others have for others. Who can, enters with all on one page, and a table of where each part is; who cannot, with slices.
+ * The first page of each says how many it needs, and as many steps follow as somebody needs. */
+static int alltoall_of_any(team_t * team, const parts_t * from, const parts_t * to, bool in_place)
+{
+    exchange_t exchange;
+    uint64_t needed = 1, pages = 1, table[1 + PM_TEAM_RANKS_LIMIT];
+    size_t table_bytes = sizeof table[0] * (1 + (size_t) team->ranks), at = table_bytes;
+    int mpi_errno = begin_exchange(team, from, to, false, &exchange);
+    char *place;
+
+    MPIR_ERR_CHECK(mpi_errno);
+    for (int rank = 0; rank < team->ranks; rank++) {
+        table[1 + rank] = at;
+        at += exchange.sent[rank];
+        needed = MPL_MAX(needed, (exchange.sent[rank] + exchange.slice - 1) / exchange.slice);
+    }
+    if (at > PM_TEAM_PAGE) {
+        needed = pages = MPL_MAX(needed, 2);    /* one says that there is a table */
+        mpi_errno = enter_with_slices(team, &exchange, 0, needed);
+    } else {
+        mpi_errno = MPIDI_COMPOSITE_team_room(team, at);
+        MPIR_ERR_CHECK(mpi_errno);
+        table[0] = 1;
+        place = pm_team_place(team->team, at);
+        memcpy(place, table, table_bytes);
+        for (int rank = 0; rank < team->ranks; rank++)
+            if (exchange.sent[rank])
+                memcpy(place + table[1 + rank], exchange.sources[rank], exchange.sent[rank]);
+        pm_team_enter(team->team, at, team->collective);
+    }
+    MPIR_ERR_CHECK(mpi_errno);
+    for (int i = 1; i < team->ranks; i++) {
+        int rank = (team->rank + i) % team->ranks;
+        size_t size, bytes = exchange.received[rank];
+        const char *said;
+        mpi_errno = MPIDI_COMPOSITE_team_await(team, rank);
+        MPIR_ERR_CHECK(mpi_errno);
+        size = pm_team_size_said(team->team, rank);
+        said = pm_team_said(team->team, rank);
+        memcpy(table, said, sizeof table[0]);
+        if (size < table_bytes)
+            mpi_errno = mismatch(team, size, bytes);
+        else if (table[0] > 1)
+            mpi_errno = take_slice(team, &exchange, rank, 0);
+        else {
+            memcpy(&at, said + sizeof at * (size_t) (1 + team->rank), sizeof at);
+            if (unlikely(at + bytes > size))
+                mpi_errno = mismatch(team, size, bytes);
+            else if (bytes)
+                memcpy(exchange.targets[rank], said + at, bytes);
+        }
+        MPIR_ERR_CHECK(mpi_errno);
+        pages = MPL_MAX(pages, table[0]);
+    }
+    pm_team_all_are_here(team->team);
+    mpi_errno = exchange_pages(team, &exchange, 1, pages);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = copy_own(team, from, to, in_place);
+
+  fn_fail:
+    return end_exchange(team, to, &exchange, mpi_errno);
 }
 
 int MPIDI_COMPOSITE_team_alltoall(team_t * team, const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -399,7 +669,8 @@ int MPIDI_COMPOSITE_team_alltoall(team_t * team, const void *sendbuf, MPI_Aint s
     parts_t to = equal_parts(recvbuf, recvcount, recvtype);
     parts_t from = in_place ? to : equal_parts(sendbuf, sendcount, sendtype);
 
-    return alltoall(team, &from, &to, true, in_place);
+    team->limit = SIZE_MAX;
+    return alltoall_of_equals(team, &from, &to, in_place);
 }
 
 int MPIDI_COMPOSITE_team_alltoallv(team_t * team, const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls,
@@ -410,7 +681,7 @@ int MPIDI_COMPOSITE_team_alltoallv(team_t * team, const void *sendbuf, const MPI
     parts_t to = parts_of(recvbuf, recvcounts, rdispls, recvtype);
     parts_t from = in_place ? to : parts_of(sendbuf, sendcounts, sdispls, sendtype);
 
-    return alltoall(team, &from, &to, false, in_place);
+    return alltoall_of_any(team, &from, &to, in_place);
 }
 
 int MPIDI_COMPOSITE_team_alltoallw(team_t * team, const void *sendbuf, const MPI_Aint sendcounts[], const MPI_Aint sdispls[],
@@ -421,7 +692,7 @@ int MPIDI_COMPOSITE_team_alltoallw(team_t * team, const void *sendbuf, const MPI
     parts_t to = typed_parts(recvbuf, recvcounts, rdispls, recvtypes);
     parts_t from = in_place ? to : typed_parts(sendbuf, sendcounts, sdispls, sendtypes);
 
-    return alltoall(team, &from, &to, false, in_place);
+    return alltoall_of_any(team, &from, &to, in_place);
 }
 
 /* ---- reducing: vectors of MPI's own datatypes without gaps ---- */
@@ -443,6 +714,8 @@ static int reduce_said(team_t * team, int last, const data_t * mine, size_t at, 
     bool said_too = must_be_said(team, last, mine, at, result);
     const char *said;
 
+    if (bytes == 0)
+        return MPI_SUCCESS;
     MPIR_Datatype_get_size_macro(mine->type, size);
     for (int rank = last; rank >= 0; rank--) {
         said = mine->plain;
@@ -528,11 +801,11 @@ static int tell_addresses(team_t * team, const void *mine, size_t bytes, uint64_
     return mpi_errno;
 }
 
-/* So few ranks with a core for each do it piece by piece on the board: who reduces does nothing else, and others go on writing meanwhile. */
+/* So few ranks do it piece by piece on the board: who reduces does nothing else, and others go on writing meanwhile. */
 static bool reduces_in_pieces(const team_t * team, size_t bytes)
 {
-    return bytes <= PM_TEAM_PAGE ||
-        (team->ranks <= PM_TEAM_REDUCE_PIECES_RANKS && !pm_crowded(MPIDI_COMPOSITE_global.core));
+    return bytes <= PM_TEAM_PAGE || (team->ranks <= PM_TEAM_REDUCE_PIECES_RANKS && !pm_crowded(MPIDI_COMPOSITE_global.core)) ||
+        (bytes <= PM_TEAM_REDUCE_PIECES_CROWD && pm_crowded(MPIDI_COMPOSITE_global.core));
 }
 
 /* The vectors of the ranks up to `last`, for those who want it. Nobody but us needs ours if we are `alone` with it. */
@@ -694,7 +967,8 @@ static int reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, MPI
         MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = reduce_said(team, team->ranks - 1, &mine, at, bytes, recvbuf, op);
         MPIR_ERR_CHECK(mpi_errno);
-        pm_team_all_are_here(team->team);
+        if (bytes)
+            pm_team_all_are_here(team->team);
         goto fn_exit;
     }
     mpi_errno = tell_addresses(team, mine.plain, mine.bytes, addresses);
@@ -738,42 +1012,73 @@ int MPIDI_COMPOSITE_team_reduce_scatter_block(team_t * team, const void *sendbuf
                           (size_t) (recvcount * size), type, op);
 }
 
-/* Of the ranks up to `last`; the first has none before it. */
-static int scan(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op, int last)
+/* From rank to rank, each adds what it has to what the one before has entered with, and enters with that. Piece by piece, so that all are
+ * at work. */
+static int scan_in_a_row(team_t * team, const data_t * mine, char *result, MPI_Op op, bool inclusive)
 {
-    int mpi_errno;
-    data_t mine = data_of(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, type);
-    uint64_t addresses[PM_TEAM_RANKS_LIMIT];
-    char *result = NULL;
+    int mpi_errno = MPI_SUCCESS, last = team->ranks - 1;
+    MPI_Aint size, length;
 
-    if (reduces_in_pieces(team, mine.bytes))
-        return reduce_in_pieces(team, &mine, recvbuf, op, last, last >= 0, team->rank == team->ranks - 1);
-    mpi_errno = tell_addresses(team, mine.plain, mine.bytes, addresses);
-    MPIR_ERR_CHECK(mpi_errno);
-    if (sendbuf == MPI_IN_PLACE && last >= 0) {
-        result = MPL_malloc(mine.bytes, MPL_MEM_COLL);
-        MPIR_ERR_CHKANDJUMP(!result, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    MPIR_Datatype_get_size_macro(mine->type, size);
+    length = PM_TEAM_PAGE / size;
+    for (MPI_Aint at = 0; at < mine->count; at += length) {
+        MPI_Aint count = MPL_MIN(length, mine->count - at);
+        size_t bytes = (size_t) (count * size);
+        const char *own = mine->plain + at * size, *before = NULL;
+        char *to = result + at * size, *place = NULL;
+
+        if (team->rank > 0) {
+            pm_team_look_at(team->team, pm_team_step(team->team) + 1);
+            mpi_errno = hear(team, team->rank - 1, bytes, &before);
+            MPIR_ERR_CHECK(mpi_errno);
+        }
+        if (team->rank < last) {
+            mpi_errno = MPIDI_COMPOSITE_team_room(team, bytes);
+            MPIR_ERR_CHECK(mpi_errno);
+            place = pm_team_place(team->team, bytes);
+            memcpy(place, own, bytes);
+            if (before)
+                mpi_errno = MPIR_Reduce_local(before, place, count, mine->type, op);
+            MPIR_ERR_CHECK(mpi_errno);
+            pm_team_enter(team->team, bytes, team->collective);
+        } else {
+            mpi_errno = enter_with_nothing(team);
+            MPIR_ERR_CHECK(mpi_errno);
+        }
+        /* What others wait for has been said. Nobody takes what is on the board away, before we enter again. */
+        if (!inclusive) {
+            if (before)
+                memcpy(to, before, bytes);
+        } else if (place) {
+            memcpy(to, place, bytes);
+        } else {
+            if (to != own)
+                memcpy(to, own, bytes);
+            mpi_errno = MPIR_Reduce_local(before, to, count, mine->type, op);
+            MPIR_ERR_CHECK(mpi_errno);
+        }
     }
-    if (last >= 0) {
-        mpi_errno = reduce_lent(team, last, addresses, mine.plain, 0, mine.bytes, result ? result : recvbuf, type, op);
-        MPIR_ERR_CHECK(mpi_errno);
-    }
-    mpi_errno = await_readers(team);
-    MPIR_ERR_CHECK(mpi_errno);
-    if (result)
-        memcpy(recvbuf, result, mine.bytes);
 
   fn_fail:
-    MPL_free(result);
     return mpi_errno;
+}
+
+static int scan(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op, bool inclusive)
+{
+    data_t mine = data_of(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, type);
+    int last = inclusive ? team->rank : team->rank - 1;
+
+    if (mine.bytes > PM_TEAM_PAGE)
+        return scan_in_a_row(team, &mine, recvbuf, op, inclusive);
+    return reduce_in_pieces(team, &mine, recvbuf, op, last, last >= 0, team->rank == team->ranks - 1);
 }
 
 int MPIDI_COMPOSITE_team_scan(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op)
 {
-    return scan(team, sendbuf, recvbuf, count, type, op, team->rank);
+    return scan(team, sendbuf, recvbuf, count, type, op, true);
 }
 
 int MPIDI_COMPOSITE_team_exscan(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op)
 {
-    return scan(team, sendbuf, recvbuf, count, type, op, team->rank - 1);
+    return scan(team, sendbuf, recvbuf, count, type, op, false);
 }

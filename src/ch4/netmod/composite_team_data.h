@@ -108,6 +108,12 @@ MPL_STATIC_INLINE_PREFIX int copy_between(const data_t * from, const data_t * to
     return MPIR_Localcopy(from->buffer, from->count, from->type, to->buffer, to->count, to->type);
 }
 
+/* Of `bytes` at `flat` so many from `at` on, or what is left. */
+MPL_STATIC_INLINE_PREFIX data_t piece_of(char *flat, size_t bytes, size_t at, size_t length)
+{
+    return data_of(flat + at, at < bytes ? (MPI_Aint) MPL_MIN(length, bytes - at) : 0, MPI_BYTE);
+}
+
 /* ---- steps ---- */
 
 MPL_STATIC_INLINE_PREFIX int enter_with_nothing(team_t * team)
@@ -258,6 +264,24 @@ MPL_STATIC_INLINE_PREFIX int lend(const data_t * data, place_t * place, char **c
     MPIR_ERR_CHKANDJUMP(!*copy, mpi_errno, MPI_ERR_OTHER, "**nomem");
     mpi_errno = copy_from(data, *copy);
     place->address = (uint64_t) (uintptr_t) * copy;
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* The bytes of data one after the other: where they are, or a copy, which is to be freed. For others to come to, without what is there. */
+MPL_STATIC_INLINE_PREFIX int flatten(const data_t * data, bool with_data, char **flat, char **copy)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    *copy = NULL;
+    *flat = data->plain;
+    if (data->plain)
+        return MPI_SUCCESS;
+    *flat = *copy = MPL_malloc(data->bytes, MPL_MEM_COLL);
+    MPIR_ERR_CHKANDJUMP(!*copy, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    if (with_data)
+        mpi_errno = copy_from(data, *copy);
 
   fn_fail:
     return mpi_errno;

@@ -1,8 +1,8 @@
 // What the ranks of a team see together: a seat for each, with notes that all others read. Knows no MPI, no device and no clock.
 //
 // What a team does is a sequence of steps, the same at every rank. A rank enters a step once, with something to read or with nothing, and
-// looks for what others entered it with. Who has entered a step has finished all before it; so a place of a rank is free again when all
-// have entered a step that is so much later. Short data lies behind the number of its step, in the same cache line or the next ones; longer
+// looks for what others entered it with. Who has entered a step has finished all before it, but for the last few, of which it may enter some
+// at once (`ahead`); so a place of a rank is free again when all have entered a step that is so much later. Short data lies behind the number of its step, in the same cache line or the next ones; longer
 // data on a card, or on a page, of which there are fewer; what is longer still stays where it is, and a card says where that is. There are
 // many notes, so that who broadcasts short data runs far ahead: where ranks share cores, each of them then does much in one turn.
 //
@@ -21,10 +21,10 @@
 
 namespace pm::coll {
 
-template <template <class> class Atomic, std::uint64_t Notes = 64, std::uint64_t Cards = 16, std::uint64_t Pages = 4>
+template <template <class> class Atomic, std::uint64_t Notes = 64, std::uint64_t Cards = 32>
 class TeamBoard {
   public:
-    static constexpr std::uint64_t notes = Notes, cards = Cards, pages = Pages;  // of a rank, in turn
+    static constexpr std::uint64_t notes = Notes, cards = Cards;  // of a rank, in turn; of pages as many as is said
     static constexpr std::int32_t nobody = -1, everybody = INT32_MAX;
 
     struct alignas(64) Note {
@@ -42,12 +42,15 @@ class TeamBoard {
         Atomic<std::uint32_t> sleepers;
     };
 
-    static std::size_t size_of(int ranks) { return pages_at(ranks) + static_cast<std::size_t>(ranks) * pages * PM_TEAM_PAGE; }
+    static std::size_t size_of(int ranks, int pages)
+    {
+        return pages_at(ranks) + static_cast<std::size_t>(ranks) * static_cast<std::size_t>(pages) * PM_TEAM_PAGE;
+    }
 
     // By whoever makes it, before others know of it.
     static void lay_out(void *memory, int ranks)
     {
-        const TeamBoard board(memory, 0, ranks);
+        const TeamBoard board(memory, 0, ranks, 0, 0);
         new (&board.head()) Head{};
         for (int rank = 0; rank < ranks; ++rank) {
             new (&board.seat(rank)) Seat{};
@@ -57,7 +60,7 @@ class TeamBoard {
     }
     static void take_down(void *memory, int ranks)
     {
-        const TeamBoard board(memory, 0, ranks);
+        const TeamBoard board(memory, 0, ranks, 0, 0);
         for (int rank = 0; rank < ranks; ++rank) {
             board.seat(rank).~Seat();
             for (std::uint64_t i = 0; i < notes; ++i)
@@ -65,7 +68,12 @@ class TeamBoard {
         }
         board.head().~Head();
     }
-    TeamBoard(void *memory, int rank, int ranks) : memory_(static_cast<std::byte *>(memory)), rank_(rank), ranks_(ranks) {}
+    // At most so many steps are entered before the first of them is finished; of each kind of places there must be more.
+    TeamBoard(void *memory, int rank, int ranks, int pages, int ahead)
+        : memory_(static_cast<std::byte *>(memory)), rank_(rank), ranks_(ranks), pages_(static_cast<std::uint64_t>(pages)),
+          ahead_(static_cast<std::uint64_t>(ahead))
+    {
+    }
 
     std::uint64_t step() const { return step_; }
     int rank() const { return rank_; }
@@ -74,12 +82,12 @@ class TeamBoard {
     // Whether the next step can be entered with so many bytes. False: somebody is far behind.
     bool has_room(std::size_t size)
     {
-        const std::uint64_t next = step_ + 1, places = places_for(size);
+        const std::uint64_t room = room_for(size);
         // Who is asked for more than is needed need not be asked at every step.
-        return all_entered_ + places > next || all_have_entered(next - places / 2) || all_have_entered(next - places + 1);
+        return all_entered_ + room >= step_ + 1 || all_have_entered(before_next(room / 2)) || all_have_entered(before_next(room));
     }
-    // Half of the places are free. Who waits for room where ranks share cores waits for so much, to be worth a turn.
-    bool has_much_room(std::size_t size) { return all_have_entered(step_ + 1 - places_for(size) / 2); }
+    // Half of it is free. Who waits for room where ranks share cores waits for so much, to be worth a turn.
+    bool has_much_room(std::size_t size) { return all_have_entered(before_next(much(size))); }
     // As has_room(), where steps are entered before those before them are finished.
     bool has_room_behind(std::size_t size)
     {
@@ -102,11 +110,9 @@ class TeamBoard {
     }
 
     // Where there is no room, or not much: one who has not come far enough; nobody when there is by now.
-    int last(std::size_t size, bool much) const
+    int last(std::size_t size, bool half) const
     {
-        if (much)
-            return first_behind(step_ + 1 - places_for(size) / 2);
-        return first_behind(step_ + 2 - places_for(size));
+        return first_behind(before_next(half ? much(size) : room_for(size)));
     }
     // Where a rank has what it enters a step with.
     std::byte *place_of(int rank, std::uint64_t step, std::uint64_t size) const
@@ -116,7 +122,7 @@ class TeamBoard {
             return note_of(rank, step).data;
         if (size <= PM_TEAM_CARD || size == PM_TEAM_ELSEWHERE)
             return memory_ + cards_at(ranks_) + (seat * cards + step % cards) * PM_TEAM_CARD;
-        return memory_ + pages_at(ranks_) + (seat * pages + step % pages) * PM_TEAM_PAGE;
+        return memory_ + pages_at(ranks_) + (seat * pages_ + step % pages_) * PM_TEAM_PAGE;
     }
     std::byte *place(std::size_t size) { return place_of(rank_, step_ + 1, size); }
     // When there is room, and what is to be read has been written.
@@ -198,9 +204,9 @@ class TeamBoard {
         const std::size_t end = cards_at(ranks) + static_cast<std::size_t>(ranks) * cards * PM_TEAM_CARD;
         return (end + 4095) / 4096 * 4096;
     }
-    static std::uint64_t places_for(std::uint64_t size)
+    std::uint64_t places_for(std::uint64_t size) const
     {
-        return size <= PM_TEAM_NOTE ? notes : size <= PM_TEAM_CARD || size == PM_TEAM_ELSEWHERE ? cards : pages;
+        return size <= PM_TEAM_NOTE ? notes : size <= PM_TEAM_CARD || size == PM_TEAM_ELSEWHERE ? cards : pages_;
     }
     Head &head() const { return *reinterpret_cast<Head *>(memory_); }
     Seat &seat(int rank) const { return reinterpret_cast<Seat *>(memory_ + sizeof(Head))[rank]; }
@@ -208,6 +214,10 @@ class TeamBoard {
     {
         return reinterpret_cast<Note *>(memory_ + notes_at(ranks_))[static_cast<std::uint64_t>(rank) * notes + step % notes];
     }
+    // How many steps a rank may be before the last one.
+    std::uint64_t room_for(std::size_t size) const { return places_for(size) - ahead_; }
+    std::uint64_t much(std::size_t size) const { return std::max(room_for(size) / 2, std::uint64_t{1}); }
+    std::uint64_t before_next(std::uint64_t steps) const { return step_ + 1 > steps ? step_ + 1 - steps : 0; }
     int first_behind(std::uint64_t step) const
     {
         for (int rank = 0; rank < ranks_; ++rank)
@@ -225,6 +235,7 @@ class TeamBoard {
 
     std::byte *memory_;
     int rank_, ranks_;
+    std::uint64_t pages_, ahead_;
     std::uint64_t step_ = 0;         // the last one that we have entered
     std::uint64_t looked_at_ = 0;
     std::uint64_t all_entered_ = 0, all_finished_ = 0;  // as far as we know

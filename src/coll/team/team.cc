@@ -15,7 +15,10 @@ static_assert(sizeof(Board::Note) == 320 && PM_TEAM_RANKS_LIMIT * 2 * sizeof(std
 }  // namespace
 
 struct pm_team {
-    pm_team(const pm_group_setup &group, void *memory) : group(group), board(memory, group.rank, group.size) {}
+    pm_team(const pm_group_setup &group, void *memory, int pages, int ahead)
+        : group(group), board(memory, group.rank, group.size, pages, ahead)
+    {
+    }
     pm_peer *peer(int rank) const { return group.peer(group.context, rank); }
 
     pm_group_setup group;
@@ -29,9 +32,9 @@ static void wake(pm_team *team)
 
 extern "C" {
 
-size_t pm_team_board_size(int ranks)
+size_t pm_team_board_size(int ranks, int pages)
 {
-    return Board::size_of(ranks);
+    return Board::size_of(ranks, pages);
 }
 
 void pm_team_lay_out(void *board, int ranks)
@@ -39,9 +42,9 @@ void pm_team_lay_out(void *board, int ranks)
     Board::lay_out(board, ranks);
 }
 
-pm_team *pm_team_join(const pm_group_setup *group, void *board)
+pm_team *pm_team_join(const pm_group_setup *group, void *board, int pages, int ahead)
 {
-    return new (std::nothrow) pm_team(*group, board);
+    return new (std::nothrow) pm_team(*group, board, pages, ahead);
 }
 
 void pm_team_leave(pm_team *team)
@@ -62,7 +65,7 @@ void pm_team_free(pm_team *team)
 
 int pm_team_all_have_left(void *board, int ranks)
 {
-    return Board(board, 0, ranks).all_have_left();
+    return Board(board, 0, ranks, 0, 0).all_have_left();
 }
 
 int pm_team_has_room(pm_team *team, size_t size)

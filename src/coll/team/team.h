@@ -19,10 +19,11 @@ extern "C" {
 
 typedef struct pm_team pm_team;
 
-size_t pm_team_board_size(int ranks);
+/* With so many pages of each rank. */
+size_t pm_team_board_size(int ranks, int pages);
 void pm_team_lay_out(void *board, int ranks);
-/* On a board that one of them has laid out. NULL: no memory. */
-pm_team *pm_team_join(const pm_group_setup * group, void *board);
+/* On a board that one of them has laid out. At most `ahead` steps are entered before the first of them is finished. NULL: no memory. */
+pm_team *pm_team_join(const pm_group_setup * group, void *board, int pages, int ahead);
 /* Of one that will not be used any more. */
 void pm_team_leave(pm_team * team);
 /* We will not take the steps that others wait for: they are told. */
@@ -33,7 +34,7 @@ int pm_team_all_have_left(void *board, int ranks);
 /* Enters the next step: first there must be room for so many bytes, then they are written to the place, then it is entered. With
  * PM_TEAM_ELSEWHERE for its size the place holds addresses. */
 int pm_team_has_room(pm_team * team, size_t size);
-int pm_team_has_much_room(pm_team * team, size_t size); /* half of the places are free */
+int pm_team_has_much_room(pm_team * team, size_t size); /* half of it */
 void *pm_team_place(pm_team * team, size_t size);
 void pm_team_enter(pm_team * team, uint64_t size, int collective);
 

@@ -162,6 +162,7 @@ namespace pm {
 // Several threads may wait: each counts for itself, whatever core it asks. One that finds something at one of its cores is not idle.
 struct Waiter {
     std::uint32_t idle_polls = 0;   // in a wait
+    Time first_yield{};             // of it
     std::uint32_t empty_polls = 0;  // outside of one
     bool in_background = false;
 };

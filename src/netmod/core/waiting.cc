@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/cpus.h"
 #include "base/tuning.h"
 #include "netmod/core/shared.h"
@@ -55,6 +56,17 @@ static void sleep_on(std::span<pm::Channel *const> channels, pm::Time limit)
             channels[i]->empty_descriptor();
 }
 
+// A yield takes that long only where others than ranks are at work, who have no turns to give back: then being woken is sooner.
+static void yield(const pm::WaitPlan &plan)
+{
+    const pm::Time now = pm::clock_now();
+    if (waiter.idle_polls == plan.polls + 1)
+        waiter.first_yield = now;
+    else if (now - waiter.first_yield > std::chrono::microseconds(PM_MICROSECONDS_OF_YIELDS) && plan.yields != pm::WaitPlan::unlimited)
+        waiter.idle_polls = plan.polls + plan.yields;
+    sched_yield();
+}
+
 extern "C" {
 
 int pm_wait_step(pm_core *core)
@@ -71,7 +83,7 @@ int pm_wait_step(pm_core *core)
         case pm::WaitAction::poll:
             return 0;
         case pm::WaitAction::yield:
-            sched_yield();
+            yield(own);
             return 0;
         case pm::WaitAction::sleep:
             break;
