@@ -16,6 +16,7 @@ static_assert(sizeof(Board::Note) == 320 && PM_TEAM_RANKS_LIMIT * 2 * sizeof(std
 
 struct pm_team {
     pm_team(const pm_group_setup &group, void *memory) : group(group), board(memory, group.rank, group.size) {}
+    // The path to each was chosen when the ranks were connected and leads over shared memory, so it stays: any thread may look at it.
     pm_peer *peer(int rank) const { return group.peer(group.context, rank); }
 
     pm_group_setup group;
@@ -60,9 +61,9 @@ void pm_team_free(pm_team *team)
     delete team;
 }
 
-int pm_team_all_have_left(void *board, int ranks)
+int pm_team_all_have_left(void *board, int ranks, pm_peer *const *peers)
 {
-    return Board(board, 0, ranks).all_have_left();
+    return Board(board, 0, ranks).all_have_left([peers](int rank) { return pm_has_ended(peers[rank]) != 0; });
 }
 
 int pm_team_has_room(pm_team *team, size_t size)
