@@ -311,7 +311,8 @@ Result<std::shared_ptr<HostFile>> Shmem::host_of(const Card &card)
     return host;
 }
 
-Status Shmem::attach(Peer *peer)
+// Of a peer that is still there.
+Status Shmem::find_doorbell(Peer *peer)
 {
     auto fail = [&](const Error &error) {
         peer->error = error;
@@ -324,10 +325,27 @@ Status Shmem::attach(Peer *peer)
     if (process_has_ended(peer->process) || !is_region_of(file, peer->card))
         return fail({Status::unreachable, "shmem: process " + std::to_string(peer->card.process) +
                                               " has ended, or has no channel where its card says"});
-    Result<Mapping> header_mapping = Mapping::create(file, peer->card.region, header_room);
-    if (!header_mapping.ok())
-        return fail(header_mapping.error());
-    auto header = reinterpret_cast<SegmentHeader *>(header_mapping.value().data());
+    if (peer->doorbell.load(std::memory_order_relaxed) != nullptr)
+        return Status::ok;
+    Result<Mapping> mapping = Mapping::create(file, peer->card.region, header_room);
+    if (!mapping.ok())
+        return fail(mapping.error());
+    peer->header = std::move(mapping.value());
+    // [D4] whoever finds the doorbell finds it mapped; pairs with [D5] in may_sleep.
+    peer->doorbell.store(&reinterpret_cast<SegmentHeader *>(peer->header.data())->ready, std::memory_order_release);
+    return Status::ok;
+}
+
+Status Shmem::attach(Peer *peer)
+{
+    auto fail = [&](const Error &error) {
+        peer->error = error;
+        return error.status;
+    };
+    if (Status status = find_doorbell(peer); status != Status::ok)
+        return status;
+    int file = peer->host->descriptor();
+    auto header = reinterpret_cast<SegmentHeader *>(peer->header.data());
 
     std::uint32_t slot = claim_slot(&header->claimed, header->given_back);
     if (slot >= slot_limit)
@@ -351,7 +369,6 @@ Status Shmem::attach(Peer *peer)
     // [O1] publishes who we are; pairs with [O2] in incoming_of.
     memory->control.open.store(ring_open, std::memory_order_release);
 
-    peer->header = std::move(header_mapping.value());
     peer->slot = std::move(mapping.value());
     peer->bulk_offset = offset + ring_room;
     auto reserve_bulk = [](void *context, std::size_t size) {
@@ -377,7 +394,7 @@ Status Shmem::attach(Peer *peer)
     auto header = reinterpret_cast<SegmentHeader *>(peer->header.data());
     std::int32_t number = header->wake_file.load(std::memory_order_relaxed);
     if (number < 0)
-        return futex_wake_all(peer->ready);
+        return futex_wake_all(peer->doorbell.load(std::memory_order_relaxed));
     std::int32_t process = peer->card.process;
     WakeFile &wake = wake_files_[static_cast<std::uint32_t>(process) % wake_files_.size()];
     if (wake.process != process || wake.number != number) {

@@ -54,8 +54,9 @@ class Shmem {
         Mapping header;
         Mapping slot;
         std::size_t bulk_offset = 0;  // in the file
-        std::atomic<std::uint32_t> *ready = nullptr;
-        std::uint32_t bit = 0;
+        std::atomic<std::atomic<std::uint32_t> *> doorbell{nullptr};  // its ready word, from the first look at it or its first message on
+        std::atomic<std::uint32_t> *ready = nullptr;  // the same, once there is a slot
+        std::uint32_t bit = ready_bit(0);             // whose slot that is does not matter to one that is only to look around
         Producer<std::atomic> producer;
         PublishedView heap, arena;
         Error error;  // why the peer is not usable any more
@@ -174,16 +175,18 @@ class Shmem {
     // Where a part of the peer's shared memory is here; nullptr when it cannot be seen.
     void *view(Peer *peer, std::uint64_t address, std::size_t size);
 
-    // The peer looks around, asleep or not.
+    // The peer looks around, asleep or not. Takes no slot there, so one that has none left, or no memory for its ring, is woken as well.
     void ring_at(Peer *peer)
     {
-        if (prepare(peer) == Status::ok)
-            ring(peer);
+        if (peer->doorbell.load(std::memory_order_relaxed) != nullptr || find_doorbell(peer) == Status::ok)
+            ring_doorbell(peer->doorbell.load(std::memory_order_relaxed), peer->bit, [this, peer] { wake(peer); });
     }
-    // Of one that we have never sent to it is not known yet.
+    // Of one whose doorbell we have not found yet it is not known. Any thread asks, while another one may be finding it.
     static bool may_sleep(const Peer *peer)
     {
-        return peer->ready == nullptr || (peer->ready->load(std::memory_order_relaxed) & sleeping);
+        // [D5] pairs with [D4].
+        const std::atomic<std::uint32_t> *doorbell = peer->doorbell.load(std::memory_order_acquire);
+        return doorbell == nullptr || (doorbell->load(std::memory_order_relaxed) & sleeping);
     }
 
     static bool has_ended(const Peer *peer) { return process_has_ended(peer->process); }
@@ -219,6 +222,7 @@ class Shmem {
     }
     void wake(Peer *peer);
     Result<std::shared_ptr<HostFile>> host_of(const Card &card);
+    Status find_doorbell(Peer *peer);
     Status attach(Peer *peer);
     static Status full(Peer *peer);
     static std::byte *find_published(Peer *peer, std::uint64_t address, std::size_t size);

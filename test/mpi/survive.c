@@ -1,14 +1,35 @@
-/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|mcast|fuzzy|notify|am
+/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|mcast|fuzzy|notify|am|first_bcast|making [MICROSECONDS]
  * With MPI_ERRORS_RETURN, ranks talk to the last one, which is going to vanish. Every other rank must get an MPI error from the call
  * it is in and prints it. In flow the last one takes what the others send, so that data is on its way when it vanishes. Nobody
- * leaves, which would be another error for others, until the job is ended. */
+ * leaves, which would be another error for others, until the job is ended. In first_bcast the last one is missing in the first
+ * collective of all, in which ranks agree on a team; in making it comes, and kills itself so much later, in the middle of it. */
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 static int many[50000];
 static char large[1 << 20];
+
+static void die(int signal_number)
+{
+    (void) signal_number;
+    raise(SIGKILL);
+}
+
+/* In so many microseconds, whatever this rank does then. */
+static void die_in(long time)
+{
+    struct itimerval timer = { {0, 0}, {time / 1000000, time % 1000000} };
+
+    signal(SIGALRM, die);
+    if (time == 0)
+        die(SIGALRM);
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
 
 int main(int argc, char **argv)
 {
@@ -27,10 +48,14 @@ int main(int argc, char **argv)
     volatile int flag = 0;
     int *memory;
     MPI_Win win;
+    int calls = 0, first = strcmp(how, "first_bcast") == 0 || strcmp(how, "making") == 0;
+    long later = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
 
-    MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
-    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
-    MPI_Win_lock_all(0, win);
+    if (!first) {
+        MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
+        MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+        MPI_Win_lock_all(0, win);
+    }
     if (strcmp(how, "mcast") == 0) {
         /* Nobody has talked to the last one but the one before it: rank 0, who sends to all, has not. */
         if (rank > 0)
@@ -40,19 +65,27 @@ int main(int argc, char **argv)
     } else {
         /* So that everybody has talked to the last one. */
         int all[64];
-        MPI_Allgather(&rank, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
+        if (!first)
+            MPI_Allgather(&rank, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
         for (int other = 0; other < ranks; other++)
             MPI_Sendrecv(&rank, 1, MPI_INT, other, 2, &message, 1, MPI_INT, other, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     printf("started %d on %s\n", (int) getpid(), name);
     fflush(stdout);
-    while (error == MPI_SUCCESS) {
+    if (rank == last && strcmp(how, "making") == 0) {
+        die_in(later);
+        while (1)
+            MPI_Bcast(&message, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+    for (; error == MPI_SUCCESS; calls++) {
         if (rank == last && strcmp(how, "flow") == 0)
             error = MPI_Recv(large, sizeof large, MPI_BYTE, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         else if (rank == last)
             pause();
         else if (strcmp(how, "flow") == 0)
             error = MPI_Send(large, sizeof large, MPI_BYTE, last, 3, MPI_COMM_WORLD);
+        else if (first)
+            error = MPI_Bcast(&message, 1, MPI_INT, 0, MPI_COMM_WORLD);
         else if (strcmp(how, "recv") == 0)
             error = MPI_Recv(&message, 1, MPI_INT, last, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         else if (strcmp(how, "send") == 0)
@@ -75,7 +108,7 @@ int main(int argc, char **argv)
             error = MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
     MPI_Error_string(error, text, &length);
-    printf("rank %d got an MPI error: %s\n", rank, text);
+    printf("rank %d got an MPI error in call %d: %s\n", rank, calls, text);
     fflush(stdout);
     while (1)
         pause();

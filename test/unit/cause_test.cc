@@ -52,7 +52,7 @@ State finalizes(int number)
 }
 
 // All ranks there are have said something.
-std::string kind_of(std::vector<State> states)
+Cause cause_of(std::vector<State> states)
 {
     RankSet all;
     for (const State &state : states)
@@ -61,7 +61,12 @@ std::string kind_of(std::vector<State> states)
         for (Communicator &communicator : state.communicators)
             communicator.members = all;
     Verdict verdict = find_cause(states);
-    return verdict.causes.empty() ? "" : verdict.causes[0].kind;
+    return verdict.causes.empty() ? Cause{} : verdict.causes[0];
+}
+
+std::string kind_of(std::vector<State> states)
+{
+    return cause_of(std::move(states)).kind;
 }
 
 TEST(RankSet, is_made_of_ranges)
@@ -197,6 +202,11 @@ TEST(Cause, one_has_not_come_to_a_collective)
     State left = finalizes(1);
     left.communicators[0].collectives = 3;
     EXPECT_EQ(kind_of({in_collective(0, "MPI_Barrier", 3), left}), "collective does not end");
+    // It does not know the communicator any more, so nobody knows what it has called.
+    left.communicators.clear();
+    Cause cause = cause_of({in_collective(0, "MPI_Barrier", 3), left});
+    EXPECT_EQ(cause.kind, "missing in a collective");
+    EXPECT_EQ(cause.sentence.find("without having called"), std::string::npos) << cause.sentence;
     // It has left an earlier one, in which the first still is.
     State late = in_collective(0, "MPI_Bcast", 3), early = in_collective(1, "MPI_Barrier", 4);
     EXPECT_EQ(kind_of({late, early}), "collective does not end");

@@ -241,6 +241,33 @@ TEST_F(ShmemDevice, WithoutAFreeSlotTheErrorSaysSoAndStays)
     sender->disconnect(peer);
 }
 
+TEST_F(ShmemDevice, WakingTakesNoSlotAndSoNeedsNone)
+{
+    auto receiver = make_device();
+    auto sender = make_device();
+    View view(*receiver);
+    Shmem::Peer *peer = connect(*sender, *receiver);
+    EXPECT_TRUE(Shmem::may_sleep(peer)) << "nobody has looked yet";
+    std::size_t memory = receiver->memory_in_use();
+    ASSERT_TRUE(receiver->arm());
+    sender->ring_at(peer);
+    EXPECT_FALSE(receiver->arm()) << "there is something to look at";
+    EXPECT_EQ(view.header().claimed.load(), 0u);
+    EXPECT_EQ(receiver->memory_in_use(), memory);
+    EXPECT_EQ(receiver->poll(), 0u);
+    receiver->disarm();
+    EXPECT_FALSE(Shmem::may_sleep(peer));
+
+    view.header().claimed.store(slot_limit);
+    EXPECT_EQ(send(*sender, peer, 1), Status::no_memory);
+    ASSERT_TRUE(receiver->arm());
+    EXPECT_TRUE(Shmem::may_sleep(peer));
+    sender->ring_at(peer);
+    EXPECT_FALSE(receiver->arm()) << "one that has no room for us is woken, too";
+    receiver->disarm();
+    sender->disconnect(peer);
+}
+
 TEST_F(ShmemDevice, AProcessThatIsGoneBeforeTheFirstMessageIsUnreachable)
 {
     auto sender = make_device();

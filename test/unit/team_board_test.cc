@@ -207,15 +207,25 @@ TEST_F(TeamBoardOf, ThreeWakesThoseWhoSleepForIt)
 
 TEST_F(TeamBoardOf, ThreeIsFreeWhenAllHaveLeft)
 {
+    auto all_live = [](int) { return false; };
     first_.leave();
     third_.leave();
     EXPECT_TRUE(second_.will_not_come(0));
-    EXPECT_FALSE(first_.all_have_left());
+    EXPECT_FALSE(first_.all_have_left(all_live));
     second_.give_up();
     EXPECT_TRUE(third_.will_not_come(1));
-    EXPECT_FALSE(first_.all_have_left()) << "it may still look";
+    EXPECT_FALSE(first_.all_have_left(all_live)) << "it may still look";
     second_.leave();
-    EXPECT_TRUE(first_.all_have_left());
+    EXPECT_TRUE(first_.all_have_left(all_live));
+}
+
+TEST_F(TeamBoardOf, ThreeIsFreeWhenWhoHasNotLeftHasEnded)
+{
+    auto third_has_ended = [](int rank) { return rank == 2; };
+    first_.leave();
+    EXPECT_FALSE(first_.all_have_left(third_has_ended)) << "the second one may still look";
+    second_.leave();
+    EXPECT_TRUE(first_.all_have_left(third_has_ended));
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ typedef struct left {
     struct left *next;
     void *board;
     int ranks;
+    pm_peer *peers[];
 } left_t;
 
 static left_t *left_boards;
@@ -56,7 +57,7 @@ static void free_left_boards(void)
 {
     for (left_t **link = &left_boards; *link;) {
         left_t *left = *link;
-        if (!pm_team_all_have_left(left->board, left->ranks)) {
+        if (!pm_team_all_have_left(left->board, left->ranks, left->peers)) {
             link = &left->next;
             continue;
         }
@@ -103,9 +104,9 @@ static void *see_board(MPIR_Comm * comm, uint64_t address)
     return board;
 }
 
-static void leave(MPIDI_COMPOSITE_team_t * team)
+static void leave(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team)
 {
-    left_t *left;
+    left_t *left = NULL;
 
     /* After MPI_Finalize the boards are gone. */
     if (MPIDI_COMPOSITE_global.core) {
@@ -115,10 +116,14 @@ static void leave(MPIDI_COMPOSITE_team_t * team)
     pm_team_free(team->second->team);
     pm_team_free(team->team);
     MPL_free(team->second);
-    left = team->board && MPIDI_COMPOSITE_global.core ? MPL_malloc(sizeof *left, MPL_MEM_COLL) : NULL;
+    MPL_free(team->alone);
+    if (team->board && MPIDI_COMPOSITE_global.core)
+        left = MPL_malloc(sizeof *left + sizeof left->peers[0] * (size_t) team->ranks, MPL_MEM_COLL);
     if (left) {
         left->board = team->board;
         left->ranks = team->ranks;
+        for (int rank = 0; rank < team->ranks; rank++)
+            left->peers[rank] = MPIDI_COMPOSITE_peer(comm, rank);
         left->next = left_boards;
         left_boards = left;
     }
@@ -156,61 +161,139 @@ static int try_reading(MPIDI_COMPOSITE_team_t * team)
     return mpi_errno;
 }
 
-/* Rank 0 makes the board, all say whether they see it: by messages. */
-static MPIDI_COMPOSITE_team_t *make_team(MPIR_Comm * comm)
+static bool all_are_on_host(MPIR_Comm * comm)
+{
+    for (int rank = 0; rank < comm->local_size; rank++)
+        if (rank != comm->rank && !pm_on_host(MPIDI_COMPOSITE_peer(comm, rank)))
+            return false;
+    return true;
+}
+
+static void join(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team, void *board)
 {
     pm_group_setup group = MPIDI_COMPOSITE_group_setup(comm);
-    MPIR_Errflag_t errflag = MPIR_ERR_NONE;
+    int pages = pages_of_first(comm->local_size);
+
+    team->ahead = (unsigned) steps_ahead(pages);
+    team->team = pm_team_join(&group, board, pages, steps_ahead(pages));
+    team->second->team = pm_team_join(&group, (char *) board + size_of_first(comm->local_size), PM_TEAM_PAGES, 1);
+}
+
+static bool has_joined(const MPIDI_COMPOSITE_team_t * team)
+{
+    return team->team && team->second->team;
+}
+
+static MPIDI_COMPOSITE_team_t *new_team(MPIR_Comm * comm)
+{
     MPIDI_COMPOSITE_team_t *team = MPL_calloc(1, sizeof *team, MPL_MEM_COLL), *second = MPL_calloc(1, sizeof *team, MPL_MEM_COLL);
+
+    if (!team || !second) {
+        MPL_free(team);
+        MPL_free(second);
+        return NULL;
+    }
+    team->rank = second->rank = comm->rank;
+    team->ranks = second->ranks = comm->local_size;
+    team->gone = second->gone = -1;
+    team->limit = second->limit = PM_TEAM_PAGE;
+    team->second = second;
+    second->behind = true;
+    return team;
+}
+
+static void free_unused(MPIDI_COMPOSITE_team_t * team)
+{
+    if (!team)
+        return;
+    pm_team_free(team->second->team);
+    pm_team_free(team->team);
+    MPL_free(team->second);
+    MPL_free(team);
+}
+
+static void free_unused_board(void *board, int ranks)
+{
+    if (!board)
+        return;
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    pm_mapped_free(MPIDI_COMPOSITE_global.core, board);
+    board_bytes -= size_of_both(ranks);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+}
+
+/* Who has ended; where nobody is known to have, this rank, where a collective failed. */
+static int who_is_gone(MPIR_Comm * comm)
+{
+    for (int rank = 0; rank < comm->local_size; rank++)
+        if (rank != comm->rank && pm_has_ended(MPIDI_COMPOSITE_peer(comm, rank)))
+            return rank;
+    return comm->rank;
+}
+
+/* It is not known whether all see the board. Others may think so and wait for us: they are told, if we see it; if we do not, they do not
+ * think so. */
+static void give_up_both(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team)
+{
+    int gone = team->gone >= 0 ? team->gone : who_is_gone(comm);
+
+    if (!has_joined(team)) {
+        size_t size = size_of_both(comm->local_size);
+        pm_team_free(team->team);
+        pm_team_free(team->second->team);
+        team->team = team->second->team = NULL;
+        team->alone = MPL_aligned_alloc(64, size, MPL_MEM_COLL);
+        if (!team->alone)
+            return;
+        pm_team_lay_out(team->alone, comm->local_size);
+        pm_team_lay_out((char *) team->alone + size_of_first(comm->local_size), comm->local_size);
+        join(comm, team, team->alone);
+    }
+    if (has_joined(team)) {
+        MPIDI_COMPOSITE_team_give_up(team, gone);
+        MPIDI_COMPOSITE_team_give_up(team->second, gone);
+    }
+}
+
+/* Rank 0 makes the board, all say whether they see it: by messages. A rank that ends meanwhile is an error at those who need to hear from
+ * it. The others may find that all see the board, or hear of the error and not know; so an error does not mean that there is no team, but
+ * that it has lost somebody: then the collective that it was made for fails at all, instead of going different ways. */
+static MPIDI_COMPOSITE_team_t *make_team(MPIR_Comm * comm)
+{
+    MPIR_Errflag_t errflag = MPIR_ERR_NONE;
+    MPIDI_COMPOSITE_team_t *team = new_team(comm);
     uint64_t address = 0;
     void *board = NULL;
-    int seen = 0, all_see = 0, pages = pages_of_first(comm->local_size);
+    int seen, all_see = 0;
+    bool failed;
 
     if (comm->rank == 0)
         address = (uint64_t) (uintptr_t) (board = make_board(comm->local_size));
-    if (MPIR_Bcast_intra_binomial(&address, sizeof address, MPI_BYTE, 0, comm, &errflag) != MPI_SUCCESS)
-        address = 0;
-    if (comm->rank != 0 && address)
+    failed = MPIR_Bcast_intra_binomial(&address, sizeof address, MPI_BYTE, 0, comm, &errflag) != MPI_SUCCESS;
+    if (comm->rank != 0 && address && !failed)
         board = see_board(comm, address);
-    if (team && second && board) {
-        team->team = pm_team_join(&group, board, pages, steps_ahead(pages));
-        second->team = pm_team_join(&group, (char *) board + size_of_first(comm->local_size), PM_TEAM_PAGES, 1);
-    }
-    seen = team && second && team->team && second->team;
-    if (MPIR_Allreduce_intra_recursive_doubling(&seen, &all_see, 1, MPI_INT, MPI_MIN, comm, &errflag) != MPI_SUCCESS)
-        all_see = 0;
-    if (team) {
-        team->rank = comm->rank;
-        team->ranks = comm->local_size;
-        team->gone = -1;
-        team->limit = PM_TEAM_PAGE;
-        team->ahead = (unsigned) steps_ahead(pages);
+    if (team && board && all_are_on_host(comm))
+        join(comm, team, board);
+    seen = team && has_joined(team);
+    /* After an error, too: it tells the others. */
+    failed = MPIR_Allreduce_intra_recursive_doubling(&seen, &all_see, 1, MPI_INT, MPI_MIN, comm, &errflag) != MPI_SUCCESS || failed ||
+        errflag != MPIR_ERR_NONE;
+    if (team)
         team->board = comm->rank == 0 ? board : NULL;
-        team->second = second;
+    if (team && failed) {
+        give_up_both(comm, team);
+        if (has_joined(team))
+            return team;
     }
-    if (!all_see) {
+    if (!all_see || failed) {
         /* Nobody has used it. */
-        if (team)
-            pm_team_free(team->team);
-        if (second)
-            pm_team_free(second->team);
-        MPL_free(team);
-        MPL_free(second);
-        if (comm->rank == 0 && board) {
-            MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-            pm_mapped_free(MPIDI_COMPOSITE_global.core, board);
-            board_bytes -= size_of_both(comm->local_size);
-            MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-        }
+        free_unused(team);
+        free_unused_board(comm->rank == 0 ? board : NULL, comm->local_size);
         return NULL;
     }
-    (void) try_reading(team);   /* if it fails, so does what comes after it */
-    second->rank = team->rank;
-    second->ranks = team->ranks;
-    second->reads = team->reads;
-    second->limit = team->limit;
-    second->gone = team->gone;
-    second->behind = true;
+    if (try_reading(team) != MPI_SUCCESS)
+        give_up_both(comm, team);       /* what comes after it fails, too */
+    team->second->reads = team->reads;
     return team;
 }
 
@@ -235,7 +318,7 @@ void MPIDI_COMPOSITE_team_comm_free(MPIR_Comm * comm)
 
     MPIDI_COMPOSITE_COMM(comm).team = NULL;
     if (team)
-        leave(team);
+        leave(comm, team);
     if (MPIDI_COMPOSITE_global.core)
         free_left_boards();
 }

@@ -24,11 +24,13 @@ typedef struct MPIDI_COMPOSITE_team {
     MPIDI_COMPOSITE_collective_t collective;    /* that we are in */
     bool harmless;              /* what went wrong last: a rank said another number of bytes than it should, and nothing else */
     void *board;                /* if it is ours */
+    void *alone;                /* instead of a board that others see, where that could not be had because somebody is gone */
     bool behind;                /* the second one of a communicator: steps are entered before those before them are finished */
     struct MPIDI_COMPOSITE_team *second;
 } MPIDI_COMPOSITE_team_t;
 
-/* Of a communicator whose ranks all share memory, from its first collectives on. NULL: it has none, and that is so at all of its ranks. */
+/* Of a communicator whose ranks all share memory, from its first collectives on. NULL: it has none, and that is so at all of its ranks.
+ * Where a rank ended before that was agreed on there is one in which somebody is gone, so that the collective fails. */
 MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_team_comm_free(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_team_finalize(void);

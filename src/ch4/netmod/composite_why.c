@@ -23,6 +23,14 @@ typedef struct {
     size_t size, room;
 } lines_t;
 
+static bool begin(lines_t * lines)
+{
+    lines->size = 0;
+    lines->room = 4096;
+    lines->bytes = malloc(lines->room);
+    return lines->bytes != NULL;
+}
+
 static void say(lines_t * lines, const char *format, ...) __attribute__ ((format(printf, 2, 3)));
 
 static void say(lines_t * lines, const char *format, ...)
@@ -394,7 +402,7 @@ static void say_thread(MPIDI_COMPOSITE_thread * thread, void *context)
         say_call(context, thread);
 }
 
-static MPIR_Comm *ending;       /* MPI_COMM_WORLD, in MPI_Finalize */
+static lines_t world_said;      /* of MPI_COMM_WORLD, once MPI_Finalize has freed it */
 
 /* malloc'ed, in `lines`. */
 static bool describe(lines_t * lines)
@@ -403,17 +411,14 @@ static bool describe(lines_t * lines)
     unsigned long more_unexpected = 0, more_posted = 0;
     char host[256] = "", name[256];
 
-    lines->size = 0;
-    lines->room = 4096;
-    lines->bytes = malloc(lines->room);
-    if (lines->bytes == NULL)
+    if (!begin(lines))
         return false;
     gethostname(host, sizeof host - 1);
     say(lines, "rank\t0\t%d\t%d\t%d\t%s\n", MPIR_Process.rank, MPIR_Process.size, (int) getpid(), plain(host, name, sizeof name));
     say(lines, "doing\tcalls\t\n");
     (void) find_communicator(list_communicator, &listing);
-    if (ending)
-        say_communicator(lines, ending);
+    if (world_said.size > 0)
+        say(lines, "%s", world_said.bytes);
     say_call(lines, &MPIDI_COMPOSITE_this_thread);
     (void) MPIDI_COMPOSITE_each_thread(say_thread, lines);
     say_queue(lines, "unexpected", MPIDI_global.per_vci[0].unexp_list, &more_unexpected);
@@ -543,16 +548,19 @@ void MPIDI_COMPOSITE_why_runs(void)
     pm_question_phase(PM_PHASE_RUNS);
 }
 
-/* Soon it waits in PMI, and cannot answer: what it would say is said now. Nobody holds MPI_COMM_WORLD any more, but it is still there. */
+/* Soon it waits in PMI, and may not answer: what it would say is said now. Nobody holds MPI_COMM_WORLD any more, but it is still there; who
+ * asks later must hear as well which collectives this rank has called. */
 void MPIDI_COMPOSITE_why_ends(MPIR_Comm * world)
 {
-    ending = world;
+    if (begin(&world_said))
+        say_communicator(&world_said, world);
     answer(true, 0, NULL);
-    ending = NULL;
     pm_question_phase(PM_PHASE_FINALIZE);
 }
 
 void MPIDI_COMPOSITE_why_over(void)
 {
+    free(world_said.bytes);
+    world_said = (lines_t) { NULL, 0, 0 };
     pm_question_phase(PM_PHASE_OVER);
 }

@@ -187,11 +187,13 @@ class TeamBoard {
         // [Y5] our last look at the board; pairs with [Y6].
         seat(rank_).left.store(1, std::memory_order_release);
     }
-    bool all_have_left() const
+    // Who has ended without leaving looks no more, either.
+    template <class HasEnded>
+    bool all_have_left(HasEnded has_ended) const
     {
         for (int rank = 0; rank < ranks_; ++rank)
             // [Y6] nobody looks any more; pairs with [Y5].
-            if (seat(rank).left.load(std::memory_order_acquire) == 0)
+            if (seat(rank).left.load(std::memory_order_acquire) == 0 && !has_ended(rank))
                 return false;
         return true;
     }

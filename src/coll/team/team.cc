@@ -19,6 +19,7 @@ struct pm_team {
         : group(group), board(memory, group.rank, group.size, pages, ahead)
     {
     }
+    // The path to each was chosen when the ranks were connected and leads over shared memory, so it stays: any thread may look at it.
     pm_peer *peer(int rank) const { return group.peer(group.context, rank); }
 
     pm_group_setup group;
@@ -63,9 +64,9 @@ void pm_team_free(pm_team *team)
     delete team;
 }
 
-int pm_team_all_have_left(void *board, int ranks)
+int pm_team_all_have_left(void *board, int ranks, pm_peer *const *peers)
 {
-    return Board(board, 0, ranks, 0, 0).all_have_left();
+    return Board(board, 0, ranks, 0, 0).all_have_left([peers](int rank) { return pm_has_ended(peers[rank]) != 0; });
 }
 
 int pm_team_has_room(pm_team *team, size_t size)

@@ -29,7 +29,8 @@ void pm_team_leave(pm_team * team);
 /* We will not take the steps that others wait for: they are told. */
 void pm_team_give_up(pm_team * team);
 void pm_team_free(pm_team * team);      /* after pm_team_leave() */
-int pm_team_all_have_left(void *board, int ranks);
+/* Or have ended: `peers` are the ranks. */
+int pm_team_all_have_left(void *board, int ranks, pm_peer * const *peers);
 
 /* Enters the next step: first there must be room for so many bytes, then they are written to the place, then it is entered. With
  * PM_TEAM_ELSEWHERE for its size the place holds addresses. */

@@ -453,6 +453,15 @@ class Finder {
             }
     }
 
+    // One that has freed a communicator does not say what it has called on it.
+    static constexpr const char *freed = ": it was not called, or has been left and the communicator freed; do counts, types and roots agree?";
+    bool have(const RankSet &ranks, const std::string &communicator) const
+    {
+        bool all = true;
+        ranks.each([&](int rank) { all &= collectives(at(rank), communicator).has_value(); });
+        return all;
+    }
+
     // Whoever is in MPI_Finalize sends, receives and calls nothing any more.
     void find_left(Verdict *verdict)
     {
@@ -479,8 +488,9 @@ class Finder {
                     break;
                 case Waits::collective:
                 case Waits::connection:
-                    verdict->causes.push_back({"missing in a collective", they + " without having called " + of_call(*wait.state, *wait.call) + ", in which " +
-                                                                              who + " is"});
+                    verdict->causes.push_back({"missing in a collective", they + (have(left, wait.communicator) ? " without having called " : ", but not in ") +
+                                                                              of_call(*wait.state, *wait.call) + ", in which " + who + " is" +
+                                                                              (have(left, wait.communicator) ? "" : freed)});
                     break;
                 default:
                     verdict->causes.push_back({"left early", they + ", but " + who + " waits for " + (left.count() == 1 ? "it" : "them") + in});
