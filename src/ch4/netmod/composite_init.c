@@ -431,6 +431,7 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     pm_barrier_close();
     pm_windows_close();
     pm_am_close();
+    MPIDI_COMPOSITE_started_finalize();
     MPIDI_COMPOSITE_team_finalize();
     pm_close(MPIDI_COMPOSITE_global.core);
     MPIDI_COMPOSITE_global.core = NULL;

@@ -6,6 +6,7 @@
 #include "composite_progress.h"
 #include "composite_started.h"
 #include "composite_team_data.h"
+#include "composite_team_exchange.h"
 
 typedef enum { BARRIER, BCAST, ALLREDUCE, ALLTOALL } kind_t;
 
@@ -24,11 +25,13 @@ typedef struct op {
     MPI_Op op;
     bool in_place;
     size_t room;                /* what it enters with */
+    exchange_t *exchange;       /* what is longer than a page: then it has more than one step */
 
-    bool entered, lent, heard_all;
-    uint64_t step;
+    uint64_t step, pages, entered;      /* the first of its steps, how many it has, and how many were entered */
+    bool lent, heard_all;
     int mpi_errno;
-    int heard;                  /* ranks whose part is here, in the order of reading */
+    uint64_t page;              /* the step that is read, */
+    int heard;                  /* and the ranks whose part of it is here, in the order of reading */
     char *copy;
 } op_t;
 
@@ -38,11 +41,13 @@ struct MPIDI_COMPOSITE_started {
     team_t *team;
     op_t *first, **end;
     uint64_t finished;          /* of its steps, all up to this one */
+    bool is_woken;              /* others wake us */
 };
 typedef struct MPIDI_COMPOSITE_started started_t;
 
 int MPIDI_COMPOSITE_started;    /* how many operations */
 static started_t *active;
+static op_t *unused;            /* memory for operations */
 
 /* Whose part is read next; -1: nobody's. */
 static int awaited(const team_t * team, const op_t * op)
@@ -59,27 +64,31 @@ static int awaited(const team_t * team, const op_t * op)
     }
 }
 
+static size_t room_of_next(const team_t * team, const op_t * op)
+{
+    return op->exchange ? page_size(team, op->exchange, op->entered) : op->room;
+}
+
+/* The next of its steps. */
 static int enter(team_t * team, op_t * op)
 {
     int mpi_errno = MPI_SUCCESS;
 
-    if (op->kind == ALLTOALL) {
+    if (op->exchange) {
+        mpi_errno = enter_with_slices(team, op->exchange, op->entered, op->pages);
+    } else if (op->kind == ALLTOALL) {
         mpi_errno = enter_with_parts(team, &op->from, true, op->in_place, &op->lent, &op->copy);
-        MPIR_ERR_CHECK(mpi_errno);
-        if (!op->in_place) {
-            data_t sent = part_of(&op->from, team->rank), received = part_of(&op->to, team->rank);
-            mpi_errno = copy_between(&sent, &received);
-        }
     } else if (op->kind == BARRIER || (op->kind == BCAST && team->rank != op->root)) {
         mpi_errno = enter_with_nothing(team);
     } else {
         mpi_errno = enter_with_whole(team, &op->mine, &op->lent, &op->copy);
     }
-    op->entered = true;
-    op->step = pm_team_step(team->team);
-    op->heard_all = op->kind == BCAST && team->rank == op->root;
-
-  fn_fail:
+    if (op->entered++ == 0) {
+        op->step = pm_team_step(team->team);
+        op->heard_all = op->kind == BCAST && team->rank == op->root;
+        if (op->kind == ALLTOALL && mpi_errno == MPI_SUCCESS)
+            mpi_errno = copy_own(team, &op->from, &op->to, op->in_place);
+    }
     return mpi_errno;
 }
 
@@ -106,6 +115,10 @@ static int take(team_t * team, op_t * op, int rank)
                 mpi_errno = MPIR_Reduce_local(said, op->result, op->mine.count, op->mine.type, op->op);
             break;
         case ALLTOALL:
+            if (op->exchange) {
+                mpi_errno = take_slice(team, op->exchange, rank, op->page);
+                break;
+            }
             part = part_of(&op->to, rank);
             mpi_errno = take_part(team, rank, true, &part);
             break;
@@ -129,28 +142,39 @@ static bool is_given_back(const team_t * team, const op_t * op)
     return true;
 }
 
+/* What others have entered with, as far as it is here. */
+static void read_what_is_here(team_t * team, op_t * op)
+{
+    while (op->mpi_errno == MPI_SUCCESS && !op->heard_all && op->page < op->entered) {
+        int rank = awaited(team, op);
+        pm_team_look_at(team->team, op->step + op->page);
+        if (!pm_team_is_here(team->team, rank))
+            return;
+        op->mpi_errno = take(team, op, rank);
+        if (++op->heard == parts_to_hear(team, op)) {
+            op->heard = 0;
+            op->heard_all = ++op->page == op->pages;
+        }
+    }
+}
+
+static bool may_enter(const team_t * team, const op_t * op)
+{
+    return op->entered < op->pages && pm_team_has_room_behind(team->team, room_of_next(team, op));
+}
+
 /* As far as it goes. True when it has ended. */
 static bool advance(team_t * team, op_t * op)
 {
     team->collective = collectives[op->kind];
-    if (!op->entered) {
-        if (!pm_team_has_room_behind(team->team, op->room))
-            return false;
+    while (op->mpi_errno == MPI_SUCCESS && may_enter(team, op))
         op->mpi_errno = enter(team, op);
-    }
-    while (op->mpi_errno == MPI_SUCCESS && !op->heard_all) {
-        int rank = awaited(team, op);
-        pm_team_look_at(team->team, op->step);
-        if (!pm_team_is_here(team->team, rank))
-            return false;
-        op->mpi_errno = take(team, op, rank);
-        op->heard_all = ++op->heard == parts_to_hear(team, op);
-    }
+    read_what_is_here(team, op);
     if (op->mpi_errno) {
         MPIDI_COMPOSITE_team_give_up(team, team->rank);
         return true;
     }
-    return is_given_back(team, op);
+    return op->heard_all && is_given_back(team, op);
 }
 
 /* Those that have ended, one after the other. Their communicator may be gone afterwards. */
@@ -159,13 +183,17 @@ static void end(op_t * ended)
     while (ended) {
         op_t *op = ended;
         ended = op->next;
+        if (op->exchange)
+            op->mpi_errno = end_exchange(&op->to, op->exchange, op->mpi_errno);
         op->request->status.MPI_ERROR = op->mpi_errno;
         MPIR_Datatype_release_if_not_builtin(op->mine.type);
         MPIR_Datatype_release_if_not_builtin(op->from.type);
         MPIR_Datatype_release_if_not_builtin(op->to.type);
         MPID_Request_complete(op->request);
         MPL_free(op->copy);
-        MPL_free(op);
+        MPL_free(op->exchange);
+        op->next = unused;
+        unused = op;
         MPIDI_COMPOSITE_started--;
     }
 }
@@ -175,7 +203,7 @@ static uint64_t finished(const started_t * started)
 {
     for (op_t * op = started->first; op; op = op->next)
         if (!op->heard_all)
-            return op->entered ? op->step - 1 : pm_team_step(started->team->team);
+            return op->entered ? op->step + op->page - 1 : pm_team_step(started->team->team);
     return pm_team_step(started->team->team);
 }
 
@@ -194,7 +222,7 @@ static op_t *advance_all(started_t * started)
             last = &op->next;
         } else {
             link = &op->next;
-            if (!op->entered)
+            if (op->entered < op->pages)
                 break;          /* nor do those behind it */
         }
     }
@@ -207,6 +235,21 @@ static op_t *advance_all(started_t * started)
     return ended;
 }
 
+/* Others wake us only when we are about to sleep. Of several threads one may sleep while another begins: then they do all the time. */
+static void be_woken(started_t * started)
+{
+    if (!started->is_woken)
+        pm_team_sleeps_for(started->team->team, PM_TEAM_EVERYBODY);
+    started->is_woken = true;
+}
+
+static void be_left_alone(started_t * started)
+{
+    if (started->is_woken)
+        pm_team_is_awake(started->team->team);
+    started->is_woken = false;
+}
+
 static void rest(started_t * started)
 {
     started_t **link = &active;
@@ -215,12 +258,14 @@ static void rest(started_t * started)
         link = &(*link)->next;
     *link = started->next;
     started->next = NULL;
-    pm_team_is_awake(started->team->team);
+    be_left_alone(started);
 }
 
 int MPIDI_COMPOSITE_advance_started(void)
 {
     for (started_t * each = active, *next; each; each = next) {
+        if (!MPIR_ThreadInfo.isThreaded)
+            be_left_alone(each);
         op_t *ended = advance_all(each);
         next = each->next;
         if (!each->first)
@@ -230,20 +275,23 @@ int MPIDI_COMPOSITE_advance_started(void)
     return MPI_SUCCESS;
 }
 
+/* Asked before we sleep. */
 bool MPIDI_COMPOSITE_started_have_news(void)
 {
-    for (started_t * each = active; each; each = each->next)
+    for (started_t * each = active; each; each = each->next) {
+        be_woken(each);
         for (op_t * op = each->first; op; op = op->next) {
             int rank = awaited(each->team, op);
-            if (!op->entered) {
-                if (pm_team_has_room_behind(each->team->team, op->room))
-                    return true;
-                break;
-            }
-            pm_team_look_at(each->team->team, op->step);
-            if (rank >= 0 ? pm_team_is_here(each->team->team, rank) : is_given_back(each->team, op))
+            pm_team_look_at(each->team->team, op->step + op->page);
+            if (may_enter(each->team, op))
                 return true;
+            if (op->page < op->entered || op->heard_all)
+                if (rank >= 0 ? pm_team_is_here(each->team->team, rank) : is_given_back(each->team, op))
+                    return true;
+            if (op->entered < op->pages)
+                break;
         }
+    }
     return false;
 }
 
@@ -280,6 +328,15 @@ void MPIDI_COMPOSITE_attend_started(void)
     }
 }
 
+void MPIDI_COMPOSITE_started_finalize(void)
+{
+    while (unused) {
+        op_t *op = unused;
+        unused = op->next;
+        MPL_free(op);
+    }
+}
+
 void MPIDI_COMPOSITE_started_comm_free(MPIR_Comm * comm)
 {
     MPL_free(MPIDI_COMPOSITE_COMM(comm).started);
@@ -303,8 +360,16 @@ static size_t room_for(const team_t * team, size_t bytes)
 
 static op_t *make_op(MPIR_Comm * comm, kind_t kind, MPIR_Request ** request)
 {
-    op_t *op = MPL_calloc(1, sizeof *op, MPL_MEM_COLL);
+    op_t *op = NULL;
 
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    if (unused) {
+        op = unused;
+        unused = op->next;
+    }
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    if (!op)
+        op = MPL_malloc(sizeof *op, MPL_MEM_COLL);
     if (!op)
         return NULL;
     *request = MPIR_Request_create(MPIR_REQUEST_KIND__COLL);
@@ -312,10 +377,12 @@ static op_t *make_op(MPIR_Comm * comm, kind_t kind, MPIR_Request ** request)
         MPL_free(op);
         return NULL;
     }
+    memset(op, 0, sizeof *op);
     MPIR_Request_add_ref(*request);     /* given back when it is complete */
     (*request)->comm = comm;
     MPIR_Comm_add_ref(comm);
     op->kind = kind;
+    op->pages = 1;
     op->request = *request;
     op->mine = data_of(NULL, 0, MPI_BYTE);
     op->from.type = op->to.type = MPI_BYTE;
@@ -347,7 +414,8 @@ static int start(MPIR_Comm * comm, team_t * team, op_t * op)
     if (!started->first) {
         started->next = active;
         active = started;
-        pm_team_sleeps_for(team->team, PM_TEAM_EVERYBODY);
+        if (MPIR_ThreadInfo.isThreaded)
+            be_woken(started);
     }
     *started->end = op;
     started->end = &op->next;
@@ -434,6 +502,7 @@ int MPIDI_COMPOSITE_ialltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
     team_t *team = MPIDI_COMPOSITE_COMM(comm).team;
     size_t bytes = 0;
     op_t *op;
+    int mpi_errno;
 
     if (team) {
         bytes = data_of(recvbuf, recvcount, recvtype).bytes * (size_t) comm->local_size;
@@ -449,5 +518,12 @@ int MPIDI_COMPOSITE_ialltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
     op->to = equal_parts(recvbuf, recvcount, recvtype);
     op->from = op->in_place ? op->to : equal_parts(sendbuf, sendcount, sendtype);
     op->room = room_for(team, bytes);
+    if (bytes > PM_TEAM_PAGE) {
+        op->exchange = MPL_malloc(sizeof *op->exchange, MPL_MEM_COLL);
+        mpi_errno = op->exchange ? begin_exchange(team, &op->from, &op->to, true, op->exchange) : no_memory();
+        if (mpi_errno == MPI_SUCCESS)
+            op->pages = pages_for(op->exchange, bytes / (size_t) comm->local_size);
+        op->mpi_errno = mpi_errno;
+    }
     return start(comm, team, op);
 }

@@ -7,5 +7,6 @@
 bool MPIDI_COMPOSITE_started_have_news(void);
 void MPIDI_COMPOSITE_attend_started(void);
 void MPIDI_COMPOSITE_started_comm_free(MPIR_Comm * comm);
+void MPIDI_COMPOSITE_started_finalize(void);
 
 #endif

@@ -48,9 +48,14 @@ static size_t size_of_first(int ranks)
     return pm_team_board_size(ranks, pages_of_first(ranks));
 }
 
+static int pages_of_second(int ranks)
+{
+    return MPL_MAX(pages_of_first(ranks) / 2, PM_TEAM_PAGES);
+}
+
 static size_t size_of_both(int ranks)
 {
-    return size_of_first(ranks) + pm_team_board_size(ranks, PM_TEAM_PAGES);
+    return size_of_first(ranks) + pm_team_board_size(ranks, pages_of_second(ranks));
 }
 
 static void free_left_boards(void)
@@ -176,7 +181,8 @@ static void join(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team, void *board)
 
     team->ahead = (unsigned) steps_ahead(pages);
     team->team = pm_team_join(&group, board, pages, steps_ahead(pages));
-    team->second->team = pm_team_join(&group, (char *) board + size_of_first(comm->local_size), PM_TEAM_PAGES, 1);
+    team->second->team = pm_team_join(&group, (char *) board + size_of_first(comm->local_size),
+                                       pages_of_second(comm->local_size), 1);
 }
 
 static bool has_joined(const MPIDI_COMPOSITE_team_t * team)

@@ -7,6 +7,7 @@
 #include "composite_team.h"
 #include "composite_team_coll.h"
 #include "composite_team_data.h"
+#include "composite_team_exchange.h"
 #include "base/tuning.h"
 
 /* ---- moving ---- */
@@ -301,7 +302,7 @@ int MPIDI_COMPOSITE_team_scatterv(team_t * team, const void *sendbuf, const MPI_
 }
 
 /* What a rank has more than a page of goes on the board page by page. All know what all have. */
-static int allgather_in_pieces(team_t * team, const data_t * mine, const parts_t * all)
+static int allgather_in_pieces(team_t * team, const data_t * mine, const parts_t * all, bool in_place)
 {
     int mpi_errno = MPI_SUCCESS;
     char *flat, *copies[PM_TEAM_RANKS_LIMIT] = { NULL }, *targets[PM_TEAM_RANKS_LIMIT];
@@ -329,7 +330,7 @@ static int allgather_in_pieces(team_t * team, const data_t * mine, const parts_t
             MPIR_ERR_CHECK(mpi_errno);
         }
     }
-    if (mine != &own && mine->plain != own.plain)
+    if (!in_place)
         mpi_errno = copy_between(mine, &own);
     for (int rank = 0; mpi_errno == MPI_SUCCESS && rank < team->ranks; rank++) {
         data_t part = part_of(all, rank);
@@ -357,7 +358,7 @@ static int allgather(team_t * team, const data_t * mine, const parts_t * all)
     for (int rank = 0; rank < team->ranks; rank++)
         longest = MPL_MAX(longest, part_of(all, rank).bytes);
     if (longest > PM_TEAM_PAGE && longest <= team->limit)
-        return allgather_in_pieces(team, mine, all);
+        return allgather_in_pieces(team, mine, all, mine == &own);
     mpi_errno = enter_with_whole(team, mine, &lent, &copy);
     MPIR_ERR_CHECK(mpi_errno);
     for (int i = 1; i < team->ranks; i++) {
@@ -409,110 +410,6 @@ int MPIDI_COMPOSITE_team_allgatherv(team_t * team, const void *sendbuf, MPI_Aint
     return allgather(team, &mine, &all);
 }
 
-/* What is exchanged when a page has a slice for each rank, of as many bytes, and as many pages follow each other as are needed. */
-typedef struct {
-    char *sources[PM_TEAM_RANKS_LIMIT], *targets[PM_TEAM_RANKS_LIMIT];  /* of and for each other rank */
-    size_t sent[PM_TEAM_RANKS_LIMIT], received[PM_TEAM_RANKS_LIMIT];
-    char *copies[2 * PM_TEAM_RANKS_LIMIT];      /* to be freed */
-    size_t slice;
-    bool equal;                 /* all send and receive as much: then the last slices are shorter */
-} exchange_t;
-
-/* Before the slices where not all are equal: how many pages a rank needs. */
-#define PAGES_SAID 64
-
-static int begin_exchange(team_t * team, const parts_t * from, const parts_t * to, bool equal, exchange_t * exchange)
-{
-    int mpi_errno = MPI_SUCCESS;
-
-    memset(exchange->copies, 0, sizeof exchange->copies[0] * 2 * (size_t) team->ranks);
-    exchange->equal = equal;
-    exchange->slice = (PM_TEAM_PAGE - PAGES_SAID) / (size_t) team->ranks / 64 * 64;
-    for (int rank = 0; rank < team->ranks; rank++) {
-        data_t source = part_of(from, rank), target = part_of(to, rank);
-        exchange->sent[rank] = exchange->received[rank] = 0;
-        if (rank == team->rank)
-            continue;
-        exchange->sent[rank] = source.bytes;
-        exchange->received[rank] = target.bytes;
-        mpi_errno = flatten(&source, true, &exchange->sources[rank], &exchange->copies[rank]);
-        MPIR_ERR_CHECK(mpi_errno);
-        mpi_errno = flatten(&target, false, &exchange->targets[rank], &exchange->copies[team->ranks + rank]);
-        MPIR_ERR_CHECK(mpi_errno);
-    }
-
-  fn_fail:
-    return mpi_errno;
-}
-
-static int end_exchange(team_t * team, const parts_t * to, exchange_t * exchange, int mpi_errno)
-{
-    for (int rank = 0; mpi_errno == MPI_SUCCESS && rank < team->ranks; rank++) {
-        data_t part = part_of(to, rank);
-        if (exchange->copies[team->ranks + rank])
-            mpi_errno = copy_to(&part, exchange->copies[team->ranks + rank]);
-    }
-    for (int i = 0; i < 2 * team->ranks; i++)
-        MPL_free(exchange->copies[i]);
-    return mpi_errno;
-}
-
-/* Bytes of a slice of the page of that number, of so many in all. */
-static size_t slice_of(const exchange_t * exchange, size_t bytes, uint64_t page)
-{
-    size_t at = page * exchange->slice;
-
-    return at < bytes ? MPL_MIN(exchange->slice, bytes - at) : 0;
-}
-
-/* How far the slices of a page are apart, and the bytes of all. */
-static size_t stride_of(const team_t * team, const exchange_t * exchange, uint64_t page)
-{
-    return exchange->equal ? slice_of(exchange, exchange->received[team->rank == 0], page) : exchange->slice;
-}
-
-static size_t page_size(const team_t * team, const exchange_t * exchange, uint64_t page)
-{
-    return (exchange->equal ? 0 : PAGES_SAID) + stride_of(team, exchange, page) * (size_t) team->ranks;
-}
-
-/* Enters with a page, which says that there are so many. */
-static int enter_with_slices(team_t * team, const exchange_t * exchange, uint64_t page, uint64_t pages)
-{
-    size_t size = page_size(team, exchange, page), stride = stride_of(team, exchange, page);
-    int mpi_errno = MPIDI_COMPOSITE_team_room(team, size);
-    char *place;
-
-    MPIR_ERR_CHECK(mpi_errno);
-    place = pm_team_place(team->team, size);
-    if (!exchange->equal) {
-        memcpy(place, &pages, sizeof pages);
-        place += PAGES_SAID;
-    }
-    for (int rank = 0; rank < team->ranks; rank++) {
-        size_t bytes = slice_of(exchange, exchange->sent[rank], page);
-        if (bytes)
-            memcpy(place + stride * (size_t) rank, exchange->sources[rank] + page * exchange->slice, bytes);
-    }
-    pm_team_enter(team->team, size, team->collective);
-
-  fn_fail:
-    return mpi_errno;
-}
-
-/* In place: what was there is on the board, as much of it as comes now. */
-static int take_slice(team_t * team, const exchange_t * exchange, int rank, uint64_t page)
-{
-    const char *said;
-    size_t bytes = slice_of(exchange, exchange->received[rank], page), stride = stride_of(team, exchange, page);
-    int mpi_errno = hear(team, rank, page_size(team, exchange, page), &said);
-
-    if (mpi_errno == MPI_SUCCESS && bytes)
-        memcpy(exchange->targets[rank] + page * exchange->slice,
-               said + (exchange->equal ? 0 : PAGES_SAID) + stride * (size_t) team->rank, bytes);
-    return mpi_errno;
-}
-
 /* The pages from `first` to `pages`: some are entered at once, as far as there is room, and then read. */
 static int exchange_pages(team_t * team, const exchange_t * exchange, uint64_t first, uint64_t pages)
 {
@@ -537,33 +434,18 @@ static int exchange_pages(team_t * team, const exchange_t * exchange, uint64_t f
     return mpi_errno;
 }
 
-static int copy_own(team_t * team, const parts_t * from, const parts_t * to, bool in_place)
-{
-    data_t sent, received;
-
-    if (in_place)
-        return MPI_SUCCESS;
-    sent = part_of(from, team->rank);
-    received = part_of(to, team->rank);
-    return copy_between(&sent, &received);
-}
-
 static int alltoall_in_slices(team_t * team, const parts_t * from, const parts_t * to, bool in_place)
 {
     exchange_t exchange;
     int mpi_errno = begin_exchange(team, from, to, true, &exchange), other = team->rank == 0;
 
     MPIR_ERR_CHECK(mpi_errno);
-    if (unlikely(exchange.sent[other] != exchange.received[other])) {
-        mpi_errno = mismatch(team, exchange.sent[other], exchange.received[other]);
-        goto fn_fail;
-    }
-    mpi_errno = exchange_pages(team, &exchange, 0, (exchange.sent[other] + exchange.slice - 1) / exchange.slice);
+    mpi_errno = exchange_pages(team, &exchange, 0, pages_for(&exchange, exchange.sent[other]));
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = copy_own(team, from, to, in_place);
 
   fn_fail:
-    return end_exchange(team, to, &exchange, mpi_errno);
+    return end_exchange(to, &exchange, mpi_errno);
 }
 
 /* Each has as much for each, and all know it. */
@@ -613,7 +495,7 @@ static int alltoall_of_any(team_t * team, const parts_t * from, const parts_t * 
     for (int rank = 0; rank < team->ranks; rank++) {
         table[1 + rank] = at;
         at += exchange.sent[rank];
-        needed = MPL_MAX(needed, (exchange.sent[rank] + exchange.slice - 1) / exchange.slice);
+        needed = MPL_MAX(needed, pages_for(&exchange, exchange.sent[rank]));
     }
     if (at > PM_TEAM_PAGE) {
         needed = pages = MPL_MAX(needed, 2);    /* one says that there is a table */
@@ -659,7 +541,7 @@ static int alltoall_of_any(team_t * team, const parts_t * from, const parts_t * 
     mpi_errno = copy_own(team, from, to, in_place);
 
   fn_fail:
-    return end_exchange(team, to, &exchange, mpi_errno);
+    return end_exchange(to, &exchange, mpi_errno);
 }
 
 int MPIDI_COMPOSITE_team_alltoall(team_t * team, const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,

@@ -1,0 +1,131 @@
+/* Blocks for each rank of a team that are longer than a page. For composite_team_coll.c and composite_started.c. */
+#ifndef COMPOSITE_TEAM_EXCHANGE_H_INCLUDED
+#define COMPOSITE_TEAM_EXCHANGE_H_INCLUDED
+
+#include "composite_team_data.h"
+
+/* What is exchanged when a page has a slice for each rank, of as many bytes, and as many pages follow each other as are needed. */
+typedef struct {
+    char *sources[PM_TEAM_RANKS_LIMIT], *targets[PM_TEAM_RANKS_LIMIT];  /* of and for each other rank */
+    size_t sent[PM_TEAM_RANKS_LIMIT], received[PM_TEAM_RANKS_LIMIT];
+    char *copies[2 * PM_TEAM_RANKS_LIMIT];      /* to be freed */
+    int ranks;
+    size_t slice;
+    bool equal;                 /* all send and receive as much: then the last slices are shorter */
+} exchange_t;
+
+/* Before the slices where not all are equal: how many pages a rank needs. */
+#define PAGES_SAID 64
+
+MPL_STATIC_INLINE_PREFIX int begin_exchange(team_t * team, const parts_t * from, const parts_t * to, bool equal, exchange_t * exchange)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    memset(exchange->copies, 0, sizeof exchange->copies[0] * 2 * (size_t) team->ranks);
+    exchange->ranks = team->ranks;
+    exchange->equal = equal;
+    exchange->slice = (PM_TEAM_PAGE - PAGES_SAID) / (size_t) team->ranks / 64 * 64;
+    for (int rank = 0; rank < team->ranks; rank++) {
+        data_t source = part_of(from, rank), target = part_of(to, rank);
+        exchange->sent[rank] = exchange->received[rank] = 0;
+        if (rank == team->rank)
+            continue;
+        exchange->sent[rank] = source.bytes;
+        exchange->received[rank] = target.bytes;
+        if (unlikely(equal && source.bytes != target.bytes))
+            return mismatch(team, source.bytes, target.bytes);
+        mpi_errno = flatten(&source, true, &exchange->sources[rank], &exchange->copies[rank]);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = flatten(&target, false, &exchange->targets[rank], &exchange->copies[team->ranks + rank]);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
+MPL_STATIC_INLINE_PREFIX int end_exchange(const parts_t * to, exchange_t * exchange, int mpi_errno)
+{
+    for (int rank = 0; mpi_errno == MPI_SUCCESS && rank < exchange->ranks; rank++) {
+        data_t part = part_of(to, rank);
+        if (exchange->copies[exchange->ranks + rank])
+            mpi_errno = copy_to(&part, exchange->copies[exchange->ranks + rank]);
+    }
+    for (int i = 0; i < 2 * exchange->ranks; i++)
+        MPL_free(exchange->copies[i]);
+    return mpi_errno;
+}
+
+/* Bytes of a slice of the page of that number, of so many in all. */
+MPL_STATIC_INLINE_PREFIX size_t slice_of(const exchange_t * exchange, size_t bytes, uint64_t page)
+{
+    size_t at = page * exchange->slice;
+
+    return at < bytes ? MPL_MIN(exchange->slice, bytes - at) : 0;
+}
+
+MPL_STATIC_INLINE_PREFIX uint64_t pages_for(const exchange_t * exchange, size_t bytes)
+{
+    return (bytes + exchange->slice - 1) / exchange->slice;
+}
+
+/* How far the slices of a page are apart, and the bytes of all. */
+MPL_STATIC_INLINE_PREFIX size_t stride_of(const team_t * team, const exchange_t * exchange, uint64_t page)
+{
+    return exchange->equal ? slice_of(exchange, exchange->received[team->rank == 0], page) : exchange->slice;
+}
+
+MPL_STATIC_INLINE_PREFIX size_t page_size(const team_t * team, const exchange_t * exchange, uint64_t page)
+{
+    return (exchange->equal ? 0 : PAGES_SAID) + stride_of(team, exchange, page) * (size_t) team->ranks;
+}
+
+/* Enters with a page, which says that there are so many. */
+MPL_STATIC_INLINE_PREFIX int enter_with_slices(team_t * team, const exchange_t * exchange, uint64_t page, uint64_t pages)
+{
+    size_t size = page_size(team, exchange, page), stride = stride_of(team, exchange, page);
+    int mpi_errno = MPIDI_COMPOSITE_team_room(team, size);
+    char *place;
+
+    MPIR_ERR_CHECK(mpi_errno);
+    place = pm_team_place(team->team, size);
+    if (!exchange->equal) {
+        memcpy(place, &pages, sizeof pages);
+        place += PAGES_SAID;
+    }
+    for (int rank = 0; rank < team->ranks; rank++) {
+        size_t bytes = slice_of(exchange, exchange->sent[rank], page);
+        if (bytes)
+            memcpy(place + stride * (size_t) rank, exchange->sources[rank] + page * exchange->slice, bytes);
+    }
+    pm_team_enter(team->team, size, team->collective);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* In place: what was there is on the board, as much of it as comes now. */
+MPL_STATIC_INLINE_PREFIX int take_slice(team_t * team, const exchange_t * exchange, int rank, uint64_t page)
+{
+    const char *said;
+    size_t bytes = slice_of(exchange, exchange->received[rank], page), stride = stride_of(team, exchange, page);
+    int mpi_errno = hear(team, rank, page_size(team, exchange, page), &said);
+
+    if (mpi_errno == MPI_SUCCESS && bytes)
+        memcpy(exchange->targets[rank] + page * exchange->slice,
+               said + (exchange->equal ? 0 : PAGES_SAID) + stride * (size_t) team->rank, bytes);
+    return mpi_errno;
+}
+
+MPL_STATIC_INLINE_PREFIX int copy_own(team_t * team, const parts_t * from, const parts_t * to, bool in_place)
+{
+    data_t sent, received;
+
+    if (in_place)
+        return MPI_SUCCESS;
+    sent = part_of(from, team->rank);
+    received = part_of(to, team->rank);
+    return copy_between(&sent, &received);
+}
+
+#endif
