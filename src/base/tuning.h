@@ -30,10 +30,11 @@
 #define PM_ALONE_INTERVAL 4096
 
 /* Teams: how many ranks at most, of whose addresses a card has room; bytes of all boards that a rank makes; how many collectives of a
- * communicator go by before it gets one; pages of each rank, and where ranks share cores. Up to how many bytes a broadcast goes by pages, and from there on by reading the root's memory; up
- * to how many ranks with cores of their own one reduces for all whatever is reduced, page by page, and up to how many bytes without; up to how many bytes each reduces all for
- * itself; how much is reduced at a time, so that it stays in the cache; how many turns those who share cores give rank 0 after a barrier.
- * bench/run --only colltable --ranks 2,8 */
+ * communicator go by before it gets one; pages of each rank, and where ranks share cores. Where they do: up to how many bytes a broadcast and
+ * an alltoall, of all blocks, go by pages, and from there on by reading others' memory; how many turns the others give rank 0 after a
+ * barrier. Up to how many ranks, with cores of their own and without, one reduces for all whatever is reduced, page by page; up to how many
+ * bytes each reduces all for itself; how much is reduced at a time, so that it stays in the cache.
+ * bench/run --only colltable --ranks 2,4,8,16 */
 #define PM_TEAM_RANKS_LIMIT 126
 #define PM_TEAM_BOARDS_LIMIT ((size_t) 128 << 20)
 #define PM_TEAM_CALLS_BEFORE 2
@@ -41,8 +42,9 @@
 #define PM_TEAM_PAGES_CROWD 32
 #define PM_TEAM_BCAST_PIECES (64 * 1024)
 #define PM_TEAM_REDUCE_PIECES_RANKS 3
-#define PM_TEAM_REDUCE_PIECES_CROWD (128 * 1024)
-#define PM_TEAM_TURNS_FOR_FIRST 2
+#define PM_TEAM_REDUCE_PIECES_CROWD 16
+#define PM_TEAM_ALLTOALL_PIECES ((size_t) 8 << 20)
+#define PM_TEAM_TURNS_FOR_FIRST 6
 #define PM_TEAM_ALLREDUCE_WHOLE 2048
 #define PM_TEAM_REDUCE_PIECE (32 * 1024)
 

@@ -20,10 +20,10 @@ static bool on_one_host(MPIR_Comm * comm)
 }
 
 /* Boards of ours that others may still look at. Under the lock. */
-typedef struct left {
-    struct left *next;
+typedef struct MPIDI_COMPOSITE_left {
+    struct MPIDI_COMPOSITE_left *next;
     void *board;
-    int ranks;
+    int ranks, pages;
     pm_peer *peers[];
 } left_t;
 
@@ -31,11 +31,11 @@ static left_t *left_boards;
 static size_t board_bytes;      /* of all boards of ours */
 
 /* Where ranks share cores each does much in one turn; but many ranks have few pages each. */
-static int pages_of_first(int ranks)
+static int pages_wanted(int ranks)
 {
     if (!pm_crowded(MPIDI_COMPOSITE_global.core))
         return PM_TEAM_PAGES;
-    return MPL_MAX(MPL_MIN(PM_TEAM_PAGES_CROWD, 8 * PM_TEAM_PAGES_CROWD / ranks), PM_TEAM_PAGES);
+    return MPL_MAX(MPL_MIN(PM_TEAM_PAGES_CROWD, 16 * PM_TEAM_PAGES_CROWD / ranks), PM_TEAM_PAGES);
 }
 
 static int steps_ahead(int pages)
@@ -43,19 +43,21 @@ static int steps_ahead(int pages)
     return pages > 2 * PM_TEAM_PAGES ? pages / 2 : 2;
 }
 
-static size_t size_of_first(int ranks)
+/* Of the second board. */
+static int pages_behind(int pages)
 {
-    return pm_team_board_size(ranks, pages_of_first(ranks));
+    return MPL_MAX(pages / 2, PM_TEAM_PAGES);
 }
 
-static int pages_of_second(int ranks)
+static size_t size_of_both(int ranks, int pages)
 {
-    return MPL_MAX(pages_of_first(ranks) / 2, PM_TEAM_PAGES);
+    return pm_team_board_size(ranks, pages) + pm_team_board_size(ranks, pages_behind(pages));
 }
 
-static size_t size_of_both(int ranks)
+static void lay_out_both(void *board, int ranks, int pages)
 {
-    return size_of_first(ranks) + pm_team_board_size(ranks, pages_of_second(ranks));
+    pm_team_lay_out(board, ranks);
+    pm_team_lay_out((char *) board + pm_team_board_size(ranks, pages), ranks);
 }
 
 static void free_left_boards(void)
@@ -68,7 +70,7 @@ static void free_left_boards(void)
         }
         *link = left->next;
         pm_mapped_free(MPIDI_COMPOSITE_global.core, left->board);
-        board_bytes -= size_of_both(left->ranks);
+        board_bytes -= size_of_both(left->ranks, left->pages);
         MPL_free(left);
     }
 }
@@ -81,38 +83,53 @@ static bool is_limited(void)
     return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-static void *make_board(int ranks)
+/* With fewer pages, when there are many boards. */
+static void *make_board(int ranks, int *pages)
 {
-    size_t size = size_of_both(ranks);
     void *board = NULL;
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     free_left_boards();
-    if (board_bytes + size <= PM_TEAM_BOARDS_LIMIT && !is_limited())
-        board = pm_mapped_alloc(MPIDI_COMPOSITE_global.core, size);
+    *pages = pages_wanted(ranks);
+    if (board_bytes + size_of_both(ranks, *pages) > PM_TEAM_BOARDS_LIMIT / 2)
+        *pages = PM_TEAM_PAGES;
+    if (board_bytes + size_of_both(ranks, *pages) <= PM_TEAM_BOARDS_LIMIT && !is_limited())
+        board = pm_mapped_alloc(MPIDI_COMPOSITE_global.core, size_of_both(ranks, *pages));
     if (board) {
-        board_bytes += size;
-        pm_team_lay_out(board, ranks);
-        pm_team_lay_out((char *) board + size_of_first(ranks), ranks);
+        board_bytes += size_of_both(ranks, *pages);
+        lay_out_both(board, ranks, *pages);
     }
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     return board;
 }
 
-static void *see_board(MPIR_Comm * comm, uint64_t address)
+static void *see_board(MPIR_Comm * comm, uint64_t address, int pages)
 {
     void *board;
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    board = pm_shared_view(MPIDI_COMPOSITE_peer(comm, 0), address, size_of_both(comm->local_size));
+    board = pm_shared_view(MPIDI_COMPOSITE_peer(comm, 0), address, size_of_both(comm->local_size, pages));
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     return board;
 }
 
-static void leave(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team)
+/* What is needed of a board of ours when its communicator is gone. */
+static left_t *note_board(MPIR_Comm * comm, void *board, int pages)
 {
-    left_t *left = NULL;
+    left_t *left = MPL_malloc(sizeof *left + sizeof left->peers[0] * (size_t) comm->local_size, MPL_MEM_COLL);
 
+    if (!left)
+        return NULL;
+    left->board = board;
+    left->ranks = comm->local_size;
+    left->pages = pages;
+    for (int rank = 0; rank < comm->local_size; rank++)
+        left->peers[rank] = MPIDI_COMPOSITE_peer(comm, rank);
+    return left;
+}
+
+static void leave(MPIDI_COMPOSITE_team_t * team)
+{
     /* After MPI_Finalize the boards are gone. */
     if (MPIDI_COMPOSITE_global.core) {
         pm_team_leave(team->second->team);
@@ -122,15 +139,11 @@ static void leave(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team)
     pm_team_free(team->team);
     MPL_free(team->second);
     MPL_free(team->alone);
-    if (team->board && MPIDI_COMPOSITE_global.core)
-        left = MPL_malloc(sizeof *left + sizeof left->peers[0] * (size_t) team->ranks, MPL_MEM_COLL);
-    if (left) {
-        left->board = team->board;
-        left->ranks = team->ranks;
-        for (int rank = 0; rank < team->ranks; rank++)
-            left->peers[rank] = MPIDI_COMPOSITE_peer(comm, rank);
-        left->next = left_boards;
-        left_boards = left;
+    if (team->board && MPIDI_COMPOSITE_global.core) {
+        team->board->next = left_boards;
+        left_boards = team->board;
+    } else {
+        MPL_free(team->board);
     }
     MPL_free(team);
 }
@@ -174,15 +187,13 @@ static bool all_are_on_host(MPIR_Comm * comm)
     return true;
 }
 
-static void join(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team, void *board)
+static void join(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team, void *board, int pages)
 {
     pm_group_setup group = MPIDI_COMPOSITE_group_setup(comm);
-    int pages = pages_of_first(comm->local_size);
 
     team->ahead = (unsigned) steps_ahead(pages);
     team->team = pm_team_join(&group, board, pages, steps_ahead(pages));
-    team->second->team = pm_team_join(&group, (char *) board + size_of_first(comm->local_size),
-                                       pages_of_second(comm->local_size), 1);
+    team->second->team = pm_team_join(&group, (char *) board + pm_team_board_size(comm->local_size, pages), pages_behind(pages), 1);
 }
 
 static bool has_joined(const MPIDI_COMPOSITE_team_t * team)
@@ -215,16 +226,17 @@ static void free_unused(MPIDI_COMPOSITE_team_t * team)
     pm_team_free(team->second->team);
     pm_team_free(team->team);
     MPL_free(team->second);
+    MPL_free(team->board);
     MPL_free(team);
 }
 
-static void free_unused_board(void *board, int ranks)
+static void free_unused_board(void *board, int ranks, int pages)
 {
     if (!board)
         return;
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     pm_mapped_free(MPIDI_COMPOSITE_global.core, board);
-    board_bytes -= size_of_both(ranks);
+    board_bytes -= size_of_both(ranks, pages);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }
 
@@ -244,16 +256,14 @@ static void give_up_both(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team)
     int gone = team->gone >= 0 ? team->gone : who_is_gone(comm);
 
     if (!has_joined(team)) {
-        size_t size = size_of_both(comm->local_size);
         pm_team_free(team->team);
         pm_team_free(team->second->team);
         team->team = team->second->team = NULL;
-        team->alone = MPL_aligned_alloc(64, size, MPL_MEM_COLL);
+        team->alone = MPL_aligned_alloc(64, size_of_both(comm->local_size, PM_TEAM_PAGES), MPL_MEM_COLL);
         if (!team->alone)
             return;
-        pm_team_lay_out(team->alone, comm->local_size);
-        pm_team_lay_out((char *) team->alone + size_of_first(comm->local_size), comm->local_size);
-        join(comm, team, team->alone);
+        lay_out_both(team->alone, comm->local_size, PM_TEAM_PAGES);
+        join(comm, team, team->alone, PM_TEAM_PAGES);
     }
     if (has_joined(team)) {
         MPIDI_COMPOSITE_team_give_up(team, gone);
@@ -268,24 +278,27 @@ static MPIDI_COMPOSITE_team_t *make_team(MPIR_Comm * comm)
 {
     MPIR_Errflag_t errflag = MPIR_ERR_NONE;
     MPIDI_COMPOSITE_team_t *team = new_team(comm);
-    uint64_t address = 0;
+    struct {
+        uint64_t address;
+        int pages;
+    } made = { 0, PM_TEAM_PAGES };
     void *board = NULL;
     int seen, all_see = 0;
     bool failed;
 
     if (comm->rank == 0)
-        address = (uint64_t) (uintptr_t) (board = make_board(comm->local_size));
-    failed = MPIR_Bcast_intra_binomial(&address, sizeof address, MPI_BYTE, 0, comm, &errflag) != MPI_SUCCESS;
-    if (comm->rank != 0 && address && !failed)
-        board = see_board(comm, address);
-    if (team && board && all_are_on_host(comm))
-        join(comm, team, board);
+        made.address = (uint64_t) (uintptr_t) (board = make_board(comm->local_size, &made.pages));
+    failed = MPIR_Bcast_intra_binomial(&made, sizeof made, MPI_BYTE, 0, comm, &errflag) != MPI_SUCCESS;
+    if (comm->rank != 0 && made.address && !failed)
+        board = see_board(comm, made.address, made.pages);
+    if (team && comm->rank == 0 && board)
+        team->board = note_board(comm, board, made.pages);
+    if (team && board && (team->board || comm->rank != 0) && all_are_on_host(comm))
+        join(comm, team, board, made.pages);
     seen = team && has_joined(team);
     /* After an error, too: it tells the others. */
     failed = MPIR_Allreduce_intra_recursive_doubling(&seen, &all_see, 1, MPI_INT, MPI_MIN, comm, &errflag) != MPI_SUCCESS || failed ||
         errflag != MPIR_ERR_NONE;
-    if (team)
-        team->board = comm->rank == 0 ? board : NULL;
     if (team && failed) {
         give_up_both(comm, team);
         if (has_joined(team))
@@ -294,7 +307,7 @@ static MPIDI_COMPOSITE_team_t *make_team(MPIR_Comm * comm)
     if (!all_see || failed) {
         /* Nobody has used it. */
         free_unused(team);
-        free_unused_board(comm->rank == 0 ? board : NULL, comm->local_size);
+        free_unused_board(comm->rank == 0 ? board : NULL, comm->local_size, made.pages);
         return NULL;
     }
     if (try_reading(team) != MPI_SUCCESS)
@@ -324,7 +337,7 @@ void MPIDI_COMPOSITE_team_comm_free(MPIR_Comm * comm)
 
     MPIDI_COMPOSITE_COMM(comm).team = NULL;
     if (team)
-        leave(comm, team);
+        leave(team);
     if (MPIDI_COMPOSITE_global.core)
         free_left_boards();
 }

@@ -23,7 +23,7 @@ typedef struct MPIDI_COMPOSITE_team {
     int gone;                   /* who is: nothing goes on any more; -1: nobody */
     MPIDI_COMPOSITE_collective_t collective;    /* that we are in */
     bool harmless;              /* what went wrong last: a rank said another number of bytes than it should, and nothing else */
-    void *board;                /* if it is ours */
+    struct MPIDI_COMPOSITE_left *board; /* if it is ours */
     void *alone;                /* instead of a board that others see, where that could not be had because somebody is gone */
     bool behind;                /* the second one of a communicator: steps are entered before those before them are finished */
     struct MPIDI_COMPOSITE_team *second;

@@ -551,7 +551,7 @@ int MPIDI_COMPOSITE_team_alltoall(team_t * team, const void *sendbuf, MPI_Aint s
     parts_t to = equal_parts(recvbuf, recvcount, recvtype);
     parts_t from = in_place ? to : equal_parts(sendbuf, sendcount, sendtype);
 
-    team->limit = SIZE_MAX;
+    team->limit = team->reads && pm_crowded(MPIDI_COMPOSITE_global.core) ? PM_TEAM_ALLTOALL_PIECES : SIZE_MAX;
     return alltoall_of_equals(team, &from, &to, in_place);
 }
 
@@ -686,8 +686,9 @@ static int tell_addresses(team_t * team, const void *mine, size_t bytes, uint64_
 /* So few ranks do it piece by piece on the board: who reduces does nothing else, and others go on writing meanwhile. */
 static bool reduces_in_pieces(const team_t * team, size_t bytes)
 {
-    return bytes <= PM_TEAM_PAGE || (team->ranks <= PM_TEAM_REDUCE_PIECES_RANKS && !pm_crowded(MPIDI_COMPOSITE_global.core)) ||
-        (bytes <= PM_TEAM_REDUCE_PIECES_CROWD && pm_crowded(MPIDI_COMPOSITE_global.core));
+    bool crowded = pm_crowded(MPIDI_COMPOSITE_global.core);
+
+    return bytes <= PM_TEAM_PAGE || team->ranks <= (crowded ? PM_TEAM_REDUCE_PIECES_CROWD : PM_TEAM_REDUCE_PIECES_RANKS);
 }
 
 /* The vectors of the ranks up to `last`, for those who want it. Nobody but us needs ours if we are `alone` with it. */
