@@ -160,7 +160,6 @@ static MPIDI_COMPOSITE_team_t *make_team(MPIR_Comm * comm)
         team->rank = comm->rank;
         team->ranks = comm->local_size;
         team->gone = -1;
-        team->limit = PM_TEAM_PAGE;
         team->board = comm->rank == 0 ? board : NULL;
         team->second = second;
     }
@@ -184,9 +183,10 @@ static MPIDI_COMPOSITE_team_t *make_team(MPIR_Comm * comm)
     second->rank = team->rank;
     second->ranks = team->ranks;
     second->reads = team->reads;
-    second->limit = team->limit;
     second->gone = team->gone;
     second->behind = true;
+    MPIDI_COMPOSITE_choose(team);
+    MPIDI_COMPOSITE_choose(second);
     return team;
 }
 
@@ -295,18 +295,20 @@ int MPIDI_COMPOSITE_team_room(MPIDI_COMPOSITE_team_t * team, size_t size)
     return likely(pm_team_has_room(team->team, size)) ? MPI_SUCCESS : wait_until(team, pm_team_has_room, size);
 }
 
+const char *const MPIDI_COMPOSITE_collective_names[] = { "none", "MPI_Barrier", "MPI_Bcast", "MPI_Gather", "MPI_Gatherv", "MPI_Scatter",
+    "MPI_Scatterv", "MPI_Allgather", "MPI_Allgatherv", "MPI_Alltoall", "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce", "MPI_Allreduce",
+    "MPI_Reduce_scatter", "MPI_Reduce_scatter_block", "MPI_Scan", "MPI_Exscan"
+};
+
 static int in_another(MPIDI_COMPOSITE_team_t * team, int rank)
 {
-    static const char *const names[] = { "none", "MPI_Barrier", "MPI_Bcast", "MPI_Gather", "MPI_Gatherv", "MPI_Scatter", "MPI_Scatterv",
-        "MPI_Allgather", "MPI_Allgatherv", "MPI_Alltoall", "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce", "MPI_Allreduce",
-        "MPI_Reduce_scatter", "MPI_Reduce_scatter_block", "MPI_Scan", "MPI_Exscan"
-    };
+    const char *const *names = MPIDI_COMPOSITE_collective_names;
     int theirs = pm_team_collective_of(team->team, rank);
     char text[160];
 
     MPIDI_COMPOSITE_team_give_up(team, rank);
     snprintf(text, sizeof text, "rank %d is in another collective of this communicator, %s, while this rank is in %s", rank,
-             theirs < (int) (sizeof names / sizeof names[0]) ? names[theirs] : "none", names[team->collective]);
+             theirs < MPIDI_COMPOSITE_COLLECTIVES ? names[theirs] : "none", names[team->collective]);
     return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__, MPI_ERR_OTHER, "**composite", "**composite %s",
                                 text);
 }

@@ -64,10 +64,10 @@ int MPIDI_COMPOSITE_team_bcast(team_t * team, void *buffer, MPI_Aint count, MPI_
     data_t data = data_of(buffer, count, type);
     char *packed = NULL;
 
+    if (data.bytes > team->limit)
+        return bcast_by_address(team, &data, root);
     if (data.bytes <= PM_TEAM_PAGE)
         return bcast_piece(team, &data, root);
-    if (team->reads && data.bytes > PM_TEAM_BCAST_PIECES)
-        return bcast_by_address(team, &data, root);
     if (!data.plain) {
         packed = MPL_malloc(data.bytes, MPL_MEM_COLL);
         MPIR_ERR_CHKANDJUMP(!packed, mpi_errno, MPI_ERR_OTHER, "**nomem");
@@ -439,13 +439,6 @@ static int tell_addresses(team_t * team, const void *mine, size_t bytes, uint64_
     return mpi_errno;
 }
 
-/* So few ranks with a core for each do it piece by piece on the board: who reduces does nothing else, and others go on writing meanwhile. */
-static bool reduces_in_pieces(const team_t * team, size_t bytes)
-{
-    return bytes <= PM_TEAM_PAGE ||
-        (team->ranks <= PM_TEAM_REDUCE_PIECES_RANKS && !pm_crowded(MPIDI_COMPOSITE_global.core));
-}
-
 /* The vectors of the ranks up to `last`, for those who want it. Nobody but us needs ours if we are `alone` with it. */
 static int reduce_in_pieces(team_t * team, const data_t * mine, char *result, MPI_Op op, int last, bool wants, bool alone)
 {
@@ -481,7 +474,7 @@ int MPIDI_COMPOSITE_team_reduce(team_t * team, const void *sendbuf, void *recvbu
     MPI_Aint size;
     char *result = NULL;
 
-    if (reduces_in_pieces(team, mine.bytes))
+    if (mine.bytes <= team->limit)
         return reduce_in_pieces(team, &mine, recvbuf, op, team->ranks - 1, team->rank == root, team->rank == root);
     MPIR_Datatype_get_size_macro(type, size);
     begin = slice(team, team->rank, count, size);
@@ -558,7 +551,7 @@ int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *rec
     size_t begin, end;
     MPI_Aint size;
 
-    if (mine.bytes <= PM_TEAM_ALLREDUCE_WHOLE) {
+    if (mine.bytes <= MPL_MIN(team->limit, PM_TEAM_ALLREDUCE_WHOLE)) {
         mpi_errno = enter_with(team, &mine);
         MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = reduce_said(team, team->ranks - 1, &mine, 0, mine.bytes, recvbuf, op);
@@ -566,7 +559,7 @@ int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *rec
         pm_team_all_are_here(team->team);
         goto fn_exit;
     }
-    if (mine.bytes <= PM_TEAM_PAGE)
+    if (mine.bytes <= team->limit)
         return allreduce_in_slices(team, &mine, recvbuf, op);
     MPIR_Datatype_get_size_macro(type, size);
     begin = slice(team, team->rank, count, size);
@@ -600,7 +593,7 @@ static int reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, MPI
     uint64_t addresses[PM_TEAM_RANKS_LIMIT];
     char *result = recvbuf;
 
-    if (mine.bytes <= PM_TEAM_PAGE) {
+    if (mine.bytes <= team->limit) {
         mpi_errno = enter_with(team, &mine);
         MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = reduce_said(team, team->ranks - 1, &mine, at, bytes, recvbuf, op);
@@ -657,7 +650,7 @@ static int scan(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint coun
     uint64_t addresses[PM_TEAM_RANKS_LIMIT];
     char *result = NULL;
 
-    if (reduces_in_pieces(team, mine.bytes))
+    if (mine.bytes <= team->limit)
         return reduce_in_pieces(team, &mine, recvbuf, op, last, last >= 0, team->rank == team->ranks - 1);
     mpi_errno = tell_addresses(team, mine.plain, mine.bytes, addresses);
     MPIR_ERR_CHECK(mpi_errno);
