@@ -27,19 +27,19 @@ using pm::Status;
 enum class Choice { automatic, messages, board, memory };
 
 // As in the names of settings, and in tables.
-const std::array<const char *, PM_OPERATIONS> names{"barrier", "bcast",     "reduce",   "allreduce",      "gather",
+const std::array<const char *, PM_COLLECTIVES> names{"barrier", "bcast",     "reduce",   "allreduce",      "gather",
                                                     "scatter", "allgather", "alltoall", "reduce_scatter", "scan"};
 
 // For up to so many ranks, up to so many bytes go on the board.
 struct Line {
-    pm_operation operation;
+    pm_collective operation;
     int ranks;
     std::size_t bytes;
 };
 
-bool has_pieces(pm_operation operation)
+bool has_pieces(pm_collective operation)
 {
-    return operation == PM_BCAST || operation == PM_REDUCE || operation == PM_SCAN;
+    return operation == PM_COLL_BCAST || operation == PM_COLL_REDUCE || operation == PM_COLL_SCAN;
 }
 
 std::string upper(std::string text)
@@ -92,7 +92,7 @@ Result<Line> parse_line(const std::vector<std::string> &words, const std::string
     auto name = std::ranges::find_if(names, [&](const char *each) { return words[0] == each; });
     if (name == names.end() || name == names.begin())
         return wrong("unknown operation \"" + words[0] + "\", known are " + pm::joined({names.begin() + 1, names.end()}, ", "));
-    Line line{static_cast<pm_operation>(name - names.begin()), 0, SIZE_MAX};
+    Line line{static_cast<pm_collective>(name - names.begin()), 0, SIZE_MAX};
     if (!parse_number(words[1], &line.ranks) || line.ranks < 2)
         return wrong("\"" + words[1] + "\" is no number of ranks from 2 on");
     if (words[2] != "all" && !parse_number(words[2], &line.bytes))
@@ -133,7 +133,7 @@ Result<std::vector<Line>> read_table(const std::string &path)
 }
 
 // Of the lines for as many ranks, the one for the fewest.
-const Line *line_of(const std::vector<Line> &table, pm_operation operation, int ranks)
+const Line *line_of(const std::vector<Line> &table, pm_collective operation, int ranks)
 {
     const Line *best = nullptr;
     for (const Line &each : table)
@@ -143,9 +143,9 @@ const Line *line_of(const std::vector<Line> &table, pm_operation operation, int 
 }
 
 // Where memory can be read.
-std::size_t usual_limit(pm_operation operation, int ranks, bool crowded)
+std::size_t usual_limit(pm_collective operation, int ranks, bool crowded)
 {
-    if (operation == PM_BCAST)
+    if (operation == PM_COLL_BCAST)
         return PM_TEAM_BCAST_PIECES;
     // So few ranks with a core for each do it piece by piece: who reduces does nothing else, and others go on writing meanwhile.
     if (has_pieces(operation) && ranks <= PM_TEAM_REDUCE_PIECES_RANKS && !crowded)
@@ -156,16 +156,16 @@ std::size_t usual_limit(pm_operation operation, int ranks, bool crowded)
 }  // namespace
 
 struct pm_choices {
-    std::array<Choice, PM_OPERATIONS> chosen{};
+    std::array<Choice, PM_COLLECTIVES> chosen{};
     std::vector<Line> table;
 };
 
 extern "C" {
 
-pm_choices *pm_choices_open(const char *const words[PM_OPERATIONS], const char *table)
+pm_choices *pm_choices_open(const char *const words[PM_COLLECTIVES], const char *table)
 {
     auto choices = std::make_unique<pm_choices>();
-    for (int operation = 0; operation < PM_OPERATIONS; ++operation) {
+    for (int operation = 0; operation < PM_COLLECTIVES; ++operation) {
         std::optional<Choice> choice = parse_choice(words[operation]);
         if (!choice) {
             pm::failed({Status::invalid, "unknown way \"" + std::string(words[operation]) + "\" in MPIR_CVAR_CH4_COMPOSITE_COLL_" +
@@ -190,7 +190,7 @@ void pm_choices_close(pm_choices *choices)
     delete choices;
 }
 
-pm_switch pm_switch_of(const pm_choices *choices, pm_operation operation, int ranks, int reads, int crowded)
+pm_switch pm_switch_of(const pm_choices *choices, pm_collective operation, int ranks, int reads, int crowded)
 {
     Choice choice = choices->chosen[operation];
     if (choice == Choice::messages)

@@ -15,9 +15,10 @@ extern "C" {
 #endif
 
 /* What a user chooses a way for; MPI's other collectives go as the one of these that they are a form of. */
-typedef enum pm_operation {
-    PM_BARRIER, PM_BCAST, PM_REDUCE, PM_ALLREDUCE, PM_GATHER, PM_SCATTER, PM_ALLGATHER, PM_ALLTOALL, PM_REDUCE_SCATTER, PM_SCAN, PM_OPERATIONS
-} pm_operation;
+typedef enum pm_collective {
+    PM_COLL_BARRIER, PM_COLL_BCAST, PM_COLL_REDUCE, PM_COLL_ALLREDUCE, PM_COLL_GATHER, PM_COLL_SCATTER, PM_COLL_ALLGATHER, PM_COLL_ALLTOALL,
+    PM_COLL_REDUCE_SCATTER, PM_COLL_SCAN, PM_COLLECTIVES
+} pm_collective;
 
 typedef enum pm_way {
     PM_BY_BOARD,                /* in pieces, if it is longer than a page */
@@ -29,7 +30,7 @@ typedef enum pm_way {
 /* What the user has chosen: words[] are auto, messages, board or memory, by operation; `table` is the path of a file of switch points, or
  * "none". NULL: one of them makes no sense, pm_error_text(). */
 typedef struct pm_choices pm_choices;
-pm_choices *pm_choices_open(const char *const words[PM_OPERATIONS], const char *table);
+pm_choices *pm_choices_open(const char *const words[PM_COLLECTIVES], const char *table);
 void pm_choices_close(pm_choices *choices);
 
 /* The ways of an operation in a team, by length. */
@@ -40,7 +41,7 @@ typedef struct pm_switch {
 } pm_switch;
 
 /* In a team of so many ranks; they may read each other's memory, or not; there are more of them than cores, or not. */
-pm_switch pm_switch_of(const pm_choices *choices, pm_operation operation, int ranks, int reads, int crowded);
+pm_switch pm_switch_of(const pm_choices *choices, pm_collective operation, int ranks, int reads, int crowded);
 
 /* `bytes`: the most that one rank enters with. */
 static inline pm_way pm_way_of(const pm_switch *its, size_t bytes)

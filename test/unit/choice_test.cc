@@ -21,12 +21,12 @@ const std::size_t endless = SIZE_MAX;
 struct Choices {
     explicit Choices(const char *word = "auto", const char *table = "none")
     {
-        std::vector<const char *> words(PM_OPERATIONS, word);
+        std::vector<const char *> words(PM_COLLECTIVES, word);
         choices = pm_choices_open(words.data(), table);
     }
     ~Choices() { pm_choices_close(choices); }
     // Among ranks that may read each other's memory, and have a core each.
-    pm_switch of(pm_operation operation, int ranks = 8, bool reads = true, bool crowded = false) const
+    pm_switch of(pm_collective operation, int ranks = 8, bool reads = true, bool crowded = false) const
     {
         return pm_switch_of(choices, operation, ranks, reads, crowded);
     }
@@ -72,23 +72,24 @@ TEST(Choice, WhatGoesWhere)
 TEST(Choice, WhatIsTakenWithoutSettings)
 {
     Choices choices;
-    for (pm_operation operation : {PM_BARRIER, PM_REDUCE, PM_ALLREDUCE, PM_GATHER, PM_SCATTER, PM_ALLGATHER, PM_ALLTOALL, PM_REDUCE_SCATTER, PM_SCAN})
+    for (pm_collective operation : {PM_COLL_BARRIER, PM_COLL_REDUCE, PM_COLL_ALLREDUCE, PM_COLL_GATHER, PM_COLL_SCATTER, PM_COLL_ALLGATHER,
+                                   PM_COLL_ALLTOALL, PM_COLL_REDUCE_SCATTER, PM_COLL_SCAN})
         expect_switch(choices.of(operation), PM_TEAM_PAGE, true);
-    expect_switch(choices.of(PM_BCAST), PM_TEAM_BCAST_PIECES, true);
-    for (pm_operation operation : {PM_REDUCE, PM_SCAN}) {
+    expect_switch(choices.of(PM_COLL_BCAST), PM_TEAM_BCAST_PIECES, true);
+    for (pm_collective operation : {PM_COLL_REDUCE, PM_COLL_SCAN}) {
         expect_switch(choices.of(operation, PM_TEAM_REDUCE_PIECES_RANKS), endless, true);
         expect_switch(choices.of(operation, PM_TEAM_REDUCE_PIECES_RANKS, true, true), PM_TEAM_PAGE, true);
     }
-    for (int operation = 0; operation < PM_OPERATIONS; ++operation)
-        expect_switch(choices.of(static_cast<pm_operation>(operation), 2, false), PM_TEAM_PAGE, false);
+    for (int operation = 0; operation < PM_COLLECTIVES; ++operation)
+        expect_switch(choices.of(static_cast<pm_collective>(operation), 2, false), PM_TEAM_PAGE, false);
 }
 
 TEST(Choice, WhatTheUserChoseIsTaken)
 {
     Choices messages("messages"), board("board"), memory("memory");
-    for (int i = 0; i < PM_OPERATIONS; ++i) {
-        auto operation = static_cast<pm_operation>(i);
-        bool pieces = operation == PM_BCAST || operation == PM_REDUCE || operation == PM_SCAN;
+    for (int i = 0; i < PM_COLLECTIVES; ++i) {
+        auto operation = static_cast<pm_collective>(i);
+        bool pieces = operation == PM_COLL_BCAST || operation == PM_COLL_REDUCE || operation == PM_COLL_SCAN;
         for (bool reads : {false, true}) {
             EXPECT_EQ(messages.of(operation, 8, reads).messages, 1);
             expect_switch(board.of(operation, 8, reads), pieces ? endless : PM_TEAM_PAGE, false);
@@ -111,17 +112,17 @@ TEST(Choice, ATableSaysUpToWhereTheBoardIsTaken)
     Choices choices("auto", table.path.c_str());
     ASSERT_NE(choices.choices, nullptr) << pm_error_text();
     for (int ranks : {2, 4})
-        expect_switch(choices.of(PM_BCAST, ranks), 1000, true);
+        expect_switch(choices.of(PM_COLL_BCAST, ranks), 1000, true);
     for (int ranks : {5, 16})
-        expect_switch(choices.of(PM_BCAST, ranks), 200000, true);
-    expect_switch(choices.of(PM_BCAST, 17), PM_TEAM_BCAST_PIECES, true);
-    expect_switch(choices.of(PM_BCAST, 4, false), PM_TEAM_PAGE, false);
-    expect_switch(choices.of(PM_ALLGATHER), 0, true);
-    expect_switch(choices.of(PM_GATHER), PM_TEAM_PAGE, true);
-    expect_switch(choices.of(PM_REDUCE, 4, true, true), endless, true);
-    expect_switch(choices.of(PM_SCAN), PM_TEAM_PAGE, true);
+        expect_switch(choices.of(PM_COLL_BCAST, ranks), 200000, true);
+    expect_switch(choices.of(PM_COLL_BCAST, 17), PM_TEAM_BCAST_PIECES, true);
+    expect_switch(choices.of(PM_COLL_BCAST, 4, false), PM_TEAM_PAGE, false);
+    expect_switch(choices.of(PM_COLL_ALLGATHER), 0, true);
+    expect_switch(choices.of(PM_COLL_GATHER), PM_TEAM_PAGE, true);
+    expect_switch(choices.of(PM_COLL_REDUCE, 4, true, true), endless, true);
+    expect_switch(choices.of(PM_COLL_SCAN), PM_TEAM_PAGE, true);
     Choices chosen("memory", table.path.c_str());
-    expect_switch(chosen.of(PM_BCAST, 4), 0, true);
+    expect_switch(chosen.of(PM_COLL_BCAST, 4), 0, true);
 }
 
 TEST(Choice, ATableThatMakesNoSenseIsAnErrorThatNamesTheLine)

@@ -291,7 +291,7 @@ void MPIDI_COMPOSITE_started_comm_free(MPIR_Comm * comm)
 /* ---- starting ---- */
 
 /* Where the data of an operation may be: also where it is, or only on the board. */
-static const pm_operation operations[] = { PM_BARRIER, PM_BCAST, PM_ALLREDUCE, PM_ALLTOALL };
+static const pm_collective operations[] = { PM_COLL_BARRIER, PM_COLL_BCAST, PM_COLL_ALLREDUCE, PM_COLL_ALLTOALL };
 static const bool lends[] = { false, true, false, true };
 
 /* The second team of a communicator that has one; only a blocking collective makes one. */

@@ -20,7 +20,7 @@ typedef struct MPIDI_COMPOSITE_team {
     pm_team *team;
     int rank, ranks;
     bool reads;                 /* everybody may read everybody's memory */
-    pm_switch ways[PM_OPERATIONS];
+    pm_switch ways[PM_COLLECTIVES];
     size_t limit;               /* of the collective that we are in: what is longer stays where it is; more than a page goes in pieces */
     int gone;                   /* who is: nothing goes on any more; -1: nobody */
     MPIDI_COMPOSITE_collective_t collective;    /* that we are in */
