@@ -8,19 +8,65 @@
 
 #include <stddef.h>
 
+#include "coll/team/team.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef struct pm_call {
-    int chosen;                 /* the user has chosen an algorithm of MPICH's */
-    int reads;                  /* the ranks of the team may read each other's memory */
-    int plain;                  /* what is reduced: operation and datatype are MPI's own, and that has no gaps; otherwise 1 */
-    int known;                  /* all ranks know what all others have */
-    size_t bytes;               /* the most that one rank enters with; if that is known */
-} pm_call;
+/* What a user chooses a way for; MPI's other collectives go as the one of these that they are a form of. */
+typedef enum pm_collective {
+    PM_COLL_BARRIER, PM_COLL_BCAST, PM_COLL_REDUCE, PM_COLL_ALLREDUCE, PM_COLL_GATHER, PM_COLL_SCATTER, PM_COLL_ALLGATHER, PM_COLL_ALLTOALL,
+    PM_COLL_REDUCE_SCATTER, PM_COLL_SCAN, PM_COLLECTIVES
+} pm_collective;
 
-int pm_goes_by_team(const pm_call *call);
+typedef enum pm_way {
+    PM_BY_BOARD,                /* in pieces, if it is longer than a page */
+    PM_BY_MEMORY,               /* it stays where it is, and others read it */
+    PM_BY_MESSAGES,
+    PM_WAYS
+} pm_way;
+
+/* What the user has chosen: words[] are auto, messages, board or memory, by operation; `table` is the path of a file of switch points, or
+ * "none". NULL: one of them makes no sense, pm_error_text(). */
+typedef struct pm_choices pm_choices;
+pm_choices *pm_choices_open(const char *const words[PM_COLLECTIVES], const char *table);
+void pm_choices_close(pm_choices *choices);
+
+/* The ways of an operation in a team, by length. */
+typedef struct pm_switch {
+    size_t board;               /* up to so many bytes: by the board */
+    int memory;                 /* what is longer: by memory; otherwise by messages */
+    int messages;               /* all of it by messages */
+} pm_switch;
+
+/* In a team of so many ranks; they may read each other's memory, or not; there are more of them than cores, or not. */
+pm_switch pm_switch_of(const pm_choices *choices, pm_collective operation, int ranks, int reads, int crowded);
+
+/* `bytes`: the most that one rank enters with. */
+static inline pm_way pm_way_of(const pm_switch *its, size_t bytes)
+{
+    if (its->messages)
+        return PM_BY_MESSAGES;
+    return bytes <= its->board ? PM_BY_BOARD : its->memory ? PM_BY_MEMORY : PM_BY_MESSAGES;
+}
+
+/* Where not all ranks know it: each decides for its own, whatever its length. */
+static inline pm_way pm_way_of_unknown(const pm_switch *its)
+{
+    if (its->messages || !its->memory)
+        return PM_BY_MESSAGES;
+    return its->board > 0 ? PM_BY_BOARD : PM_BY_MEMORY;
+}
+
+/* Where all is one step: there are no pieces. */
+static inline pm_switch pm_switch_in_one_step(const pm_switch *its)
+{
+    pm_switch one = *its;
+
+    one.board = one.board < PM_TEAM_PAGE ? one.board : PM_TEAM_PAGE;
+    return one;
+}
 
 /* Collectives of some ranks of a communicator. Whole messages along the tree, which are few, or parts of them, so that nobody sends
  * much more than there is: where `bytes` are those that each member has in the end. */

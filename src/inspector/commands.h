@@ -16,6 +16,7 @@ int devices(Words words);
 int doctor(Words words);
 int top(Words words);
 int why(Words words);
+int collectives(Words words);
 
 // Says what is wrong, and where help is.
 int refuse(const std::string &sentence);

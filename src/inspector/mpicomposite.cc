@@ -17,6 +17,7 @@ const char *const help =
        mpicomposite doctor [--json] [--launcher-exec PROGRAM] [--timeout SECONDS] [HOSTS | -f FILE]
        mpicomposite top [--interval SECONDS] [--count N] [--] COMMAND... | PID
        mpicomposite why [PID]
+       mpicomposite collectives [-n RANKS] [-o FILE]
        mpicomposite --help | --version
 
 routes   runs COMMAND, usually mpiexec, and shows which device and network each pair of ranks uses, and how much it carried
@@ -25,6 +26,9 @@ doctor   looks for what keeps jobs from running, or from running well, here and 
          a file as for mpiexec -f; reaches them as mpiexec does, by ssh or PROGRAM
 top      shows what the ranks of this host do while they run: of COMMAND, or of a job by the number of its mpiexec or of a rank
 why      asks a job that runs or hangs, by the number of its mpiexec or of a rank, what each rank waits for, and names the cause
+collectives
+         measures for a few seconds up to which length collectives of RANKS ranks of this host go better on the board than by memory, and
+         writes the table that MPIR_CVAR_CH4_COMPOSITE_COLL_TABLE takes; RANKS: as many as there are cores
 
 Without options the answer is text on standard output. Routes come when the job ends; with --init when it starts, as text.
 With --json and no FILE they have standard output for themselves: what COMMAND prints there goes to standard error. With --fd
@@ -41,7 +45,7 @@ struct Command {
     std::string_view name;
     int (*run)(Words words);
 };
-constexpr Command commands[] = {{"routes", routes}, {"devices", devices}, {"doctor", doctor}, {"top", top}, {"why", why}};
+constexpr Command commands[] = {{"routes", routes}, {"devices", devices}, {"doctor", doctor}, {"top", top}, {"why", why}, {"collectives", collectives}};
 
 // "routes, devices or top", by the word before the last.
 std::string names(const std::string &word)

@@ -1,55 +1,151 @@
-// Which algorithm a collective takes.
+// Which way a collective takes.
 #include "coll/choice.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/tuning.h"
 #include "coll/team/team.h"
+#include "netmod/core/core.h"
 
 namespace {
 
-// A few bytes, among ranks that may read each other's memory.
-pm_call short_call()
+const std::size_t endless = SIZE_MAX;
+
+struct Choices {
+    explicit Choices(const char *word = "auto", const char *table = "none")
+    {
+        std::vector<const char *> words(PM_COLLECTIVES, word);
+        choices = pm_choices_open(words.data(), table);
+    }
+    ~Choices() { pm_choices_close(choices); }
+    // Among ranks that may read each other's memory, and have a core each.
+    pm_switch of(pm_collective operation, int ranks = 8, bool reads = true, bool crowded = false) const
+    {
+        return pm_switch_of(choices, operation, ranks, reads, crowded);
+    }
+    pm_choices *choices;
+};
+
+void expect_switch(const pm_switch &its, std::size_t board, bool memory)
 {
-    return {.chosen = 0, .reads = 1, .plain = 1, .known = 1, .bytes = 8};
+    EXPECT_EQ(its.messages, 0);
+    EXPECT_EQ(its.board, board);
+    EXPECT_EQ(its.memory, memory);
 }
 
-TEST(Choice, WhatATeamDoes)
+// A file with this text, while it is needed.
+struct Table {
+    explicit Table(const std::string &text) : path(testing::TempDir() + "choice_test." + std::to_string(getpid())) { std::ofstream(path) << text; }
+    ~Table() { unlink(path.c_str()); }
+    std::string path;
+};
+
+TEST(Choice, WhatGoesWhere)
 {
-    pm_call call = short_call();
-    EXPECT_TRUE(pm_goes_by_team(&call));
-    call.bytes = PM_TEAM_PAGE + 1;
-    EXPECT_TRUE(pm_goes_by_team(&call)) << "it stays where it is";
-    call.known = 0;
-    EXPECT_TRUE(pm_goes_by_team(&call));
+    pm_switch its{.board = 100, .memory = 1, .messages = 0};
+    EXPECT_EQ(pm_way_of(&its, 0), PM_BY_BOARD);
+    EXPECT_EQ(pm_way_of(&its, 100), PM_BY_BOARD);
+    EXPECT_EQ(pm_way_of(&its, 101), PM_BY_MEMORY);
+    EXPECT_EQ(pm_way_of_unknown(&its), PM_BY_BOARD) << "each looks at its own";
+    its.board = 0;
+    EXPECT_EQ(pm_way_of(&its, 0), PM_BY_BOARD) << "of nothing nothing stays where it is";
+    EXPECT_EQ(pm_way_of(&its, 1), PM_BY_MEMORY);
+    EXPECT_EQ(pm_way_of_unknown(&its), PM_BY_MEMORY);
+    its = {.board = 100, .memory = 0, .messages = 0};
+    EXPECT_EQ(pm_way_of(&its, 101), PM_BY_MESSAGES);
+    EXPECT_EQ(pm_way_of_unknown(&its), PM_BY_MESSAGES) << "it may be longer";
+    its.messages = 1;
+    EXPECT_EQ(pm_way_of(&its, 0), PM_BY_MESSAGES);
+    its = {.board = endless, .memory = 1, .messages = 0};
+    EXPECT_EQ(pm_switch_in_one_step(&its).board, PM_TEAM_PAGE);
+    its.board = 3;
+    EXPECT_EQ(pm_switch_in_one_step(&its).board, 3);
+}
+
+TEST(Choice, WhatIsTakenWithoutSettings)
+{
+    Choices choices;
+    for (pm_collective operation : {PM_COLL_BARRIER, PM_COLL_REDUCE, PM_COLL_ALLREDUCE, PM_COLL_GATHER, PM_COLL_SCATTER, PM_COLL_ALLGATHER,
+                                   PM_COLL_ALLTOALL, PM_COLL_REDUCE_SCATTER, PM_COLL_SCAN})
+        expect_switch(choices.of(operation), PM_TEAM_PAGE, true);
+    expect_switch(choices.of(PM_COLL_BCAST), PM_TEAM_BCAST_PIECES, true);
+    for (pm_collective operation : {PM_COLL_REDUCE, PM_COLL_SCAN}) {
+        expect_switch(choices.of(operation, PM_TEAM_REDUCE_PIECES_RANKS), endless, true);
+        expect_switch(choices.of(operation, PM_TEAM_REDUCE_PIECES_RANKS, true, true), PM_TEAM_PAGE, true);
+    }
+    for (int operation = 0; operation < PM_COLLECTIVES; ++operation)
+        expect_switch(choices.of(static_cast<pm_collective>(operation), 2, false), PM_TEAM_PAGE, false);
 }
 
 TEST(Choice, WhatTheUserChoseIsTaken)
 {
-    pm_call call = short_call();
-    call.chosen = 1;
-    EXPECT_FALSE(pm_goes_by_team(&call));
+    Choices messages("messages"), board("board"), memory("memory");
+    for (int i = 0; i < PM_COLLECTIVES; ++i) {
+        auto operation = static_cast<pm_collective>(i);
+        bool pieces = operation == PM_COLL_BCAST || operation == PM_COLL_REDUCE || operation == PM_COLL_SCAN;
+        for (bool reads : {false, true}) {
+            EXPECT_EQ(messages.of(operation, 8, reads).messages, 1);
+            expect_switch(board.of(operation, 8, reads), pieces ? endless : PM_TEAM_PAGE, false);
+        }
+        expect_switch(memory.of(operation), 0, true);
+        expect_switch(memory.of(operation, 8, false), PM_TEAM_PAGE, false);
+    }
 }
 
-TEST(Choice, WhatIsNotPlainIsReducedByMpich)
+TEST(Choice, AnUnknownWayIsAnErrorThatNamesTheKnownOnes)
 {
-    pm_call call = short_call();
-    call.plain = 0;
-    EXPECT_FALSE(pm_goes_by_team(&call));
+    Choices unknown("pigeons");
+    EXPECT_EQ(unknown.choices, nullptr);
+    EXPECT_STREQ(pm_error_text(), "unknown way \"pigeons\" in MPIR_CVAR_CH4_COMPOSITE_COLL_BARRIER; known are auto, messages, board, memory");
 }
 
-TEST(Choice, WhereMemoryCannotBeReadPagesMustDo)
+TEST(Choice, ATableSaysUpToWhereTheBoardIsTaken)
 {
-    pm_call call = short_call();
-    call.reads = 0;
-    EXPECT_TRUE(pm_goes_by_team(&call));
-    call.bytes = PM_TEAM_PAGE;
-    EXPECT_TRUE(pm_goes_by_team(&call));
-    call.bytes = PM_TEAM_PAGE + 1;
-    EXPECT_FALSE(pm_goes_by_team(&call));
-    call.bytes = 0;
-    call.known = 0;
-    EXPECT_FALSE(pm_goes_by_team(&call));
+    Table table("# measured\n\nbcast 4 1000  # few\nbcast 16 200000\r\n\tallgather 8 0\ngather 8 all\nreduce 4 all");
+    Choices choices("auto", table.path.c_str());
+    ASSERT_NE(choices.choices, nullptr) << pm_error_text();
+    for (int ranks : {2, 4})
+        expect_switch(choices.of(PM_COLL_BCAST, ranks), 1000, true);
+    for (int ranks : {5, 16})
+        expect_switch(choices.of(PM_COLL_BCAST, ranks), 200000, true);
+    expect_switch(choices.of(PM_COLL_BCAST, 17), PM_TEAM_BCAST_PIECES, true);
+    expect_switch(choices.of(PM_COLL_BCAST, 4, false), PM_TEAM_PAGE, false);
+    expect_switch(choices.of(PM_COLL_ALLGATHER), 0, true);
+    expect_switch(choices.of(PM_COLL_GATHER), PM_TEAM_PAGE, true);
+    expect_switch(choices.of(PM_COLL_REDUCE, 4, true, true), endless, true);
+    expect_switch(choices.of(PM_COLL_SCAN), PM_TEAM_PAGE, true);
+    Choices chosen("memory", table.path.c_str());
+    expect_switch(chosen.of(PM_COLL_BCAST, 4), 0, true);
+}
+
+TEST(Choice, ATableThatMakesNoSenseIsAnErrorThatNamesTheLine)
+{
+    for (auto [text, words] : std::vector<std::pair<const char *, const char *>>{{"bcast 4", ":1: 2 words"},
+                                                                                 {"bcast 4 1 1", ":1: 4 words"},
+                                                                                 {"#\nfly 4 1", ":2: unknown operation \"fly\", known are bcast, reduce"},
+                                                                                 {"barrier 4 1", ":1: unknown operation"},
+                                                                                 {"bcast 1 1", ":1: \"1\" is no number of ranks"},
+                                                                                 {"bcast 4x 1", ":1: \"4x\" is no number of ranks"},
+                                                                                 {"bcast 4 -1", ":1: \"-1\" is no number of bytes"},
+                                                                                 {"bcast 4 1k", ":1: \"1k\" is no number of bytes"},
+                                                                                 {"bcast 4 1\nbcast 4 2", ":2: bcast for 4 ranks is in an earlier line"}}) {
+        Table table(text);
+        Choices choices("auto", table.path.c_str());
+        EXPECT_EQ(choices.choices, nullptr) << text;
+        EXPECT_NE(std::string(pm_error_text()).find(table.path + words), std::string::npos) << pm_error_text();
+    }
+    for (const char *path : {"/nonexistent/table", "/"}) {
+        Choices none("auto", path);
+        EXPECT_EQ(none.choices, nullptr);
+        EXPECT_NE(std::string(pm_error_text()).find("COLL_TABLE"), std::string::npos) << pm_error_text();
+    }
 }
 
 TEST(Choice, CollectivesOfSomeRanks)

@@ -1,9 +1,11 @@
 /* Which way each collective goes: what coll/choice.h says. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
+#include "composite_calls.h"
 #include "composite_coll.h"
 #include "composite_coll_life.h"
 #include "composite_started.h"
+#include "composite_team.h"
 #include "composite_team_coll.h"
 #include "coll/choice.h"
 
@@ -33,24 +35,109 @@ static MPI_Aint sum_of(const MPI_Aint * counts, int ranks)
     return sum;
 }
 
-/* What moves data, and what reduces it. */
-static bool moves(const MPIDI_COMPOSITE_team_t * team, bool chosen, size_t bytes, bool known)
-{
-    pm_call call = { chosen, team->reads, true, known, bytes };
+/* ---- the choice ---- */
 
-    return pm_goes_by_team(&call);
+static const pm_collective operations[] = {
+    [MPIDI_COMPOSITE_IN_BARRIER] = PM_COLL_BARRIER,
+    [MPIDI_COMPOSITE_IN_BCAST] = PM_COLL_BCAST,
+    [MPIDI_COMPOSITE_IN_GATHER] = PM_COLL_GATHER,
+    [MPIDI_COMPOSITE_IN_GATHERV] = PM_COLL_GATHER,
+    [MPIDI_COMPOSITE_IN_SCATTER] = PM_COLL_SCATTER,
+    [MPIDI_COMPOSITE_IN_SCATTERV] = PM_COLL_SCATTER,
+    [MPIDI_COMPOSITE_IN_ALLGATHER] = PM_COLL_ALLGATHER,
+    [MPIDI_COMPOSITE_IN_ALLGATHERV] = PM_COLL_ALLGATHER,
+    [MPIDI_COMPOSITE_IN_ALLTOALL] = PM_COLL_ALLTOALL,
+    [MPIDI_COMPOSITE_IN_ALLTOALLV] = PM_COLL_ALLTOALL,
+    [MPIDI_COMPOSITE_IN_ALLTOALLW] = PM_COLL_ALLTOALL,
+    [MPIDI_COMPOSITE_IN_REDUCE] = PM_COLL_REDUCE,
+    [MPIDI_COMPOSITE_IN_ALLREDUCE] = PM_COLL_ALLREDUCE,
+    [MPIDI_COMPOSITE_IN_REDUCE_SCATTER] = PM_COLL_REDUCE_SCATTER,
+    [MPIDI_COMPOSITE_IN_REDUCE_SCATTER_BLOCK] = PM_COLL_REDUCE_SCATTER,
+    [MPIDI_COMPOSITE_IN_SCAN] = PM_COLL_SCAN,
+    [MPIDI_COMPOSITE_IN_EXSCAN] = PM_COLL_SCAN
+};
+
+static pm_choices *choices;
+
+int MPIDI_COMPOSITE_coll_init(void)
+{
+    const char *words[PM_COLLECTIVES] = {
+        [PM_COLL_BARRIER] = MPIR_CVAR_CH4_COMPOSITE_COLL_BARRIER,
+        [PM_COLL_BCAST] = MPIR_CVAR_CH4_COMPOSITE_COLL_BCAST,
+        [PM_COLL_REDUCE] = MPIR_CVAR_CH4_COMPOSITE_COLL_REDUCE,
+        [PM_COLL_ALLREDUCE] = MPIR_CVAR_CH4_COMPOSITE_COLL_ALLREDUCE,
+        [PM_COLL_GATHER] = MPIR_CVAR_CH4_COMPOSITE_COLL_GATHER,
+        [PM_COLL_SCATTER] = MPIR_CVAR_CH4_COMPOSITE_COLL_SCATTER,
+        [PM_COLL_ALLGATHER] = MPIR_CVAR_CH4_COMPOSITE_COLL_ALLGATHER,
+        [PM_COLL_ALLTOALL] = MPIR_CVAR_CH4_COMPOSITE_COLL_ALLTOALL,
+        [PM_COLL_REDUCE_SCATTER] = MPIR_CVAR_CH4_COMPOSITE_COLL_REDUCE_SCATTER,
+        [PM_COLL_SCAN] = MPIR_CVAR_CH4_COMPOSITE_COLL_SCAN
+    };
+
+    choices = pm_choices_open(words, MPIR_CVAR_CH4_COMPOSITE_COLL_TABLE);
+    return choices ? PM_OK : PM_FAILED;
 }
 
-static bool reduces(const MPIDI_COMPOSITE_team_t * team, bool chosen, MPI_Aint count, MPI_Datatype datatype, MPI_Op op)
+void MPIDI_COMPOSITE_coll_finalize(void)
 {
-    pm_call call = { chosen, team->reads, false, true, 0 };
+    pm_choices_close(choices);
+    choices = NULL;
+}
+
+void MPIDI_COMPOSITE_choose(MPIDI_COMPOSITE_team_t * team)
+{
+    for (int operation = 0; operation < PM_COLLECTIVES; operation++)
+        team->ways[operation] = pm_switch_of(choices, operation, team->ranks, team->reads, pm_crowded(MPIDI_COMPOSITE_global.core));
+}
+
+/* ---- how often ---- */
+
+uint64_t MPIDI_COMPOSITE_coll_counts[MPIDI_COMPOSITE_COLLECTIVES][PM_WAYS];
+
+/* What goes by messages comes here again when MPICH has put it together of parts: it is counted once for each call of the user's. */
+bool MPIDI_COMPOSITE_coll_by_messages(const MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective)
+{
+    static __thread uint64_t counted;
+    uint64_t call = MPIDI_COMPOSITE_number_of(MPIDI_COMPOSITE_this_thread.now);
+
+    if (call != counted && comm->local_size + comm->remote_size > 2)
+        MPIDI_COMPOSITE_coll_counts[collective][PM_BY_MESSAGES]++;
+    counted = call;
+    return false;
+}
+
+/* Whether the team does it, which is told what stays where it is. */
+MPL_STATIC_INLINE_PREFIX bool goes(MPIDI_COMPOSITE_team_t * team, MPIDI_COMPOSITE_collective_t collective, pm_way way)
+{
+    if (way == PM_BY_MESSAGES)
+        return false;
+    MPIDI_COMPOSITE_coll_counts[collective][way]++;
+    team->collective = collective;
+    team->limit = team->ways[operations[collective]].board;
+    return true;
+}
+
+/* What moves data, and what reduces it. Where no rank knows how much all have, but the board takes it all, of 0 bytes. */
+MPL_STATIC_INLINE_PREFIX bool moves(MPIDI_COMPOSITE_team_t * team, MPIDI_COMPOSITE_collective_t collective, bool chosen, size_t bytes)
+{
+    return !chosen && goes(team, collective, pm_way_of(&team->ways[operations[collective]], bytes));
+}
+
+/* What no rank knows of all. */
+MPL_STATIC_INLINE_PREFIX bool moves_unknown(MPIDI_COMPOSITE_team_t * team, MPIDI_COMPOSITE_collective_t collective, bool chosen)
+{
+    return !chosen && goes(team, collective, pm_way_of_unknown(&team->ways[operations[collective]]));
+}
+
+MPL_STATIC_INLINE_PREFIX bool reduces(MPIDI_COMPOSITE_team_t * team, MPIDI_COMPOSITE_collective_t collective, bool chosen, MPI_Aint count,
+                                      MPI_Datatype datatype, MPI_Op op)
+{
     MPI_Aint size, extent;
 
     MPIR_Datatype_get_size_macro(datatype, size);
     MPIR_Datatype_get_extent_macro(datatype, extent);
-    call.plain = HANDLE_IS_BUILTIN(datatype) && HANDLE_IS_BUILTIN(op) && size == extent;
-    call.bytes = (size_t) (size * count);
-    return pm_goes_by_team(&call);
+    return HANDLE_IS_BUILTIN(datatype) && HANDLE_IS_BUILTIN(op) && size == extent &&
+        moves(team, collective, chosen, (size_t) (size * count));
 }
 
 /* Of nothing: a rank whose count is 0 does not come here, so there is no step. What is not of one group is not ours. */
@@ -88,9 +175,8 @@ bool MPIDI_COMPOSITE_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mp
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !moves(team, CHOSEN(BARRIER), 0, true))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_BARRIER;
+    if (!team || !moves(team, MPIDI_COMPOSITE_IN_BARRIER, CHOSEN(BARRIER), 0))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_BARRIER);
     return done(team, true, MPIDI_COMPOSITE_team_barrier(team), errflag, mpi_errno);
 }
 
@@ -100,9 +186,8 @@ bool MPIDI_COMPOSITE_bcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, 
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !moves(team, CHOSEN(BCAST), bytes_of(count, datatype), true))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_BCAST;
+    if (!team || !moves(team, MPIDI_COMPOSITE_IN_BCAST, CHOSEN(BCAST), bytes_of(count, datatype)))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_BCAST);
     return done(team, true, MPIDI_COMPOSITE_team_bcast(team, buffer, count, datatype, root), errflag, mpi_errno);
 }
 
@@ -116,10 +201,9 @@ bool MPIDI_COMPOSITE_gather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatyp
         return true;
     }
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !moves(team, CHOSEN(GATHER),
-                        comm->rank == root ? bytes_of(recvcount, recvtype) : bytes_of(sendcount, sendtype), true))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_GATHER;
+    if (!team || !moves(team, MPIDI_COMPOSITE_IN_GATHER, CHOSEN(GATHER),
+                        comm->rank == root ? bytes_of(recvcount, recvtype) : bytes_of(sendcount, sendtype)))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_GATHER);
     return done(team, true, MPIDI_COMPOSITE_team_gather(team, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
                                                         root), errflag, mpi_errno);
 }
@@ -131,9 +215,8 @@ bool MPIDI_COMPOSITE_gatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Dataty
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !moves(team, CHOSEN(GATHERV), 0, false))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_GATHERV;
+    if (!team || !moves_unknown(team, MPIDI_COMPOSITE_IN_GATHERV, CHOSEN(GATHERV)))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_GATHERV);
     return done(team, false, MPIDI_COMPOSITE_team_gatherv(team, sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
                                                           recvtype, root), errflag, mpi_errno);
 }
@@ -148,11 +231,9 @@ bool MPIDI_COMPOSITE_scatter(const void *sendbuf, MPI_Aint sendcount, MPI_Dataty
         return true;
     }
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !moves(team, CHOSEN(SCATTER),
-                        (comm->rank == root ? bytes_of(sendcount, sendtype) : bytes_of(recvcount, recvtype)) * (size_t) comm->local_size,
-                        true))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_SCATTER;
+    if (!team || !moves(team, MPIDI_COMPOSITE_IN_SCATTER, CHOSEN(SCATTER),
+                        (comm->rank == root ? bytes_of(sendcount, sendtype) : bytes_of(recvcount, recvtype)) * (size_t) comm->local_size))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_SCATTER);
     return done(team, true, MPIDI_COMPOSITE_team_scatter(team, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
                                                          root), errflag, mpi_errno);
 }
@@ -164,9 +245,8 @@ bool MPIDI_COMPOSITE_scatterv(const void *sendbuf, const MPI_Aint * sendcounts, 
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !moves(team, CHOSEN(SCATTERV), 0, false))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_SCATTERV;
+    if (!team || !moves_unknown(team, MPIDI_COMPOSITE_IN_SCATTERV, CHOSEN(SCATTERV)))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_SCATTERV);
     return done(team, false, MPIDI_COMPOSITE_team_scatterv(team, sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount,
                                                            recvtype, root), errflag, mpi_errno);
 }
@@ -182,9 +262,8 @@ bool MPIDI_COMPOSITE_allgather(const void *sendbuf, MPI_Aint sendcount, MPI_Data
         return true;
     }
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !moves(team, CHOSEN(ALLGATHER), bytes_of(recvcount, recvtype), true))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_ALLGATHER;
+    if (!team || !moves(team, MPIDI_COMPOSITE_IN_ALLGATHER, CHOSEN(ALLGATHER), bytes_of(recvcount, recvtype)))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLGATHER);
     return done(team, true, MPIDI_COMPOSITE_team_allgather(team, sendbuf, sendcount, sendtype, recvbuf, recvcount,
                                                            recvtype), errflag, mpi_errno);
 }
@@ -196,9 +275,8 @@ bool MPIDI_COMPOSITE_allgatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Dat
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !moves(team, CHOSEN(ALLGATHERV), most_bytes(recvcounts, recvtype, comm->local_size), true))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_ALLGATHERV;
+    if (!team || !moves(team, MPIDI_COMPOSITE_IN_ALLGATHERV, CHOSEN(ALLGATHERV), most_bytes(recvcounts, recvtype, comm->local_size)))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLGATHERV);
     return done(team, true, MPIDI_COMPOSITE_team_allgatherv(team, sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
                                                             recvtype), errflag, mpi_errno);
 }
@@ -213,9 +291,8 @@ bool MPIDI_COMPOSITE_alltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
         return true;
     }
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !moves(team, CHOSEN(ALLTOALL), bytes_of(recvcount, recvtype) * (size_t) comm->local_size, true))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_ALLTOALL;
+    if (!team || !moves(team, MPIDI_COMPOSITE_IN_ALLTOALL, CHOSEN(ALLTOALL), bytes_of(recvcount, recvtype) * (size_t) comm->local_size))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLTOALL);
     return done(team, true, MPIDI_COMPOSITE_team_alltoall(team, sendbuf, sendcount, sendtype, recvbuf, recvcount,
                                                           recvtype), errflag, mpi_errno);
 }
@@ -227,9 +304,8 @@ bool MPIDI_COMPOSITE_alltoallv(const void *sendbuf, const MPI_Aint * sendcounts,
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !moves(team, CHOSEN(ALLTOALLV), 0, false))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_ALLTOALLV;
+    if (!team || !moves(team, MPIDI_COMPOSITE_IN_ALLTOALLV, CHOSEN(ALLTOALLV), 0))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLTOALLV);
     return done(team, false, MPIDI_COMPOSITE_team_alltoallv(team, sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts,
                                                             rdispls, recvtype), errflag, mpi_errno);
 }
@@ -242,9 +318,8 @@ bool MPIDI_COMPOSITE_alltoallw(const void *sendbuf, const MPI_Aint * sendcounts,
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !moves(team, CHOSEN(ALLTOALLW), 0, false))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_ALLTOALLW;
+    if (!team || !moves(team, MPIDI_COMPOSITE_IN_ALLTOALLW, CHOSEN(ALLTOALLW), 0))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLTOALLW);
     return done(team, false, MPIDI_COMPOSITE_team_alltoallw(team, sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts,
                                                             rdispls, recvtypes), errflag, mpi_errno);
 }
@@ -255,9 +330,8 @@ bool MPIDI_COMPOSITE_reduce(const void *sendbuf, void *recvbuf, MPI_Aint count, 
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !reduces(team, CHOSEN(REDUCE), count, datatype, op))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_REDUCE;
+    if (!team || !reduces(team, MPIDI_COMPOSITE_IN_REDUCE, CHOSEN(REDUCE), count, datatype, op))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_REDUCE);
     return done(team, true, MPIDI_COMPOSITE_team_reduce(team, sendbuf, recvbuf, count, datatype, op, root), errflag, mpi_errno);
 }
 
@@ -267,9 +341,8 @@ bool MPIDI_COMPOSITE_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint coun
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !reduces(team, CHOSEN(ALLREDUCE), count, datatype, op))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_ALLREDUCE;
+    if (!team || !reduces(team, MPIDI_COMPOSITE_IN_ALLREDUCE, CHOSEN(ALLREDUCE), count, datatype, op))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLREDUCE);
     return done(team, true, MPIDI_COMPOSITE_team_allreduce(team, sendbuf, recvbuf, count, datatype, op), errflag, mpi_errno);
 }
 
@@ -279,9 +352,8 @@ bool MPIDI_COMPOSITE_reduce_scatter(const void *sendbuf, void *recvbuf, const MP
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !reduces(team, CHOSEN(REDUCE_SCATTER), sum_of(recvcounts, comm->local_size), datatype, op))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_REDUCE_SCATTER;
+    if (!team || !reduces(team, MPIDI_COMPOSITE_IN_REDUCE_SCATTER, CHOSEN(REDUCE_SCATTER), sum_of(recvcounts, comm->local_size), datatype, op))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_REDUCE_SCATTER);
     return done(team, true, MPIDI_COMPOSITE_team_reduce_scatter(team, sendbuf, recvbuf, recvcounts, datatype,
                                                                 op), errflag, mpi_errno);
 }
@@ -292,9 +364,8 @@ bool MPIDI_COMPOSITE_reduce_scatter_block(const void *sendbuf, void *recvbuf, MP
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !reduces(team, CHOSEN(REDUCE_SCATTER_BLOCK), recvcount * comm->local_size, datatype, op))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_REDUCE_SCATTER_BLOCK;
+    if (!team || !reduces(team, MPIDI_COMPOSITE_IN_REDUCE_SCATTER_BLOCK, CHOSEN(REDUCE_SCATTER_BLOCK), recvcount * comm->local_size, datatype, op))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_REDUCE_SCATTER_BLOCK);
     return done(team, true, MPIDI_COMPOSITE_team_reduce_scatter_block(team, sendbuf, recvbuf, recvcount, datatype,
                                                                       op), errflag, mpi_errno);
 }
@@ -305,9 +376,8 @@ bool MPIDI_COMPOSITE_scan(const void *sendbuf, void *recvbuf, MPI_Aint count, MP
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !reduces(team, CHOSEN(SCAN), count, datatype, op))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_SCAN;
+    if (!team || !reduces(team, MPIDI_COMPOSITE_IN_SCAN, CHOSEN(SCAN), count, datatype, op))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_SCAN);
     return done(team, true, MPIDI_COMPOSITE_team_scan(team, sendbuf, recvbuf, count, datatype, op), errflag, mpi_errno);
 }
 
@@ -317,8 +387,7 @@ bool MPIDI_COMPOSITE_exscan(const void *sendbuf, void *recvbuf, MPI_Aint count, 
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !reduces(team, CHOSEN(EXSCAN), count, datatype, op))
-        return false;
-    team->collective = MPIDI_COMPOSITE_IN_EXSCAN;
+    if (!team || !reduces(team, MPIDI_COMPOSITE_IN_EXSCAN, CHOSEN(EXSCAN), count, datatype, op))
+        return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_EXSCAN);
     return done(team, true, MPIDI_COMPOSITE_team_exscan(team, sendbuf, recvbuf, count, datatype, op), errflag, mpi_errno);
 }

@@ -4,7 +4,9 @@
 #include "mpidimpl.h"
 #include "coll/group.h"
 
-/* The end of what composite_coll.c keeps. */
+/* composite_coll.c: what the user has chosen, and the end of what it keeps. */
+int MPIDI_COMPOSITE_coll_init(void);            /* PM_OK or PM_FAILED */
+void MPIDI_COMPOSITE_coll_finalize(void);
 void MPIDI_COMPOSITE_coll_comm_free(MPIR_Comm * comm);
 
 /* composite_group.c: what a communicator is to the engines of src/coll; and those that may have a group of the user's while they are. */

@@ -271,6 +271,119 @@ cvars:
       description : >-
         A rank that has waited so many seconds in one MPI call says on standard error what for; 0 means never. See mpicomposite-why(1).
 
+    - name        : MPIR_CVAR_CH4_COMPOSITE_COLL_BARRIER
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        How MPI_Barrier and MPI_Ibarrier go inside a host. auto, board, memory: on a board in shared memory; messages: by MPICH's own
+        algorithms.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_COLL_BCAST
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        How MPI_Bcast and MPI_Ibcast go inside a host. messages: by MPICH's own algorithms; board: through shared memory, in pieces what is
+        longer than a page; memory: ranks read each other's memory, whatever the length; auto: by length.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_COLL_REDUCE
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        How MPI_Reduce goes inside a host: auto, messages, board, memory as in MPIR_CVAR_CH4_COMPOSITE_COLL_BCAST.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_COLL_ALLREDUCE
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        How MPI_Allreduce and MPI_Iallreduce go inside a host: auto, messages, board, memory as in MPIR_CVAR_CH4_COMPOSITE_COLL_BCAST.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_COLL_GATHER
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        How MPI_Gather and MPI_Gatherv go inside a host: auto, messages, board, memory as in MPIR_CVAR_CH4_COMPOSITE_COLL_BCAST.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_COLL_SCATTER
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        How MPI_Scatter and MPI_Scatterv go inside a host: auto, messages, board, memory as in MPIR_CVAR_CH4_COMPOSITE_COLL_BCAST.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_COLL_ALLGATHER
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        How MPI_Allgather and MPI_Allgatherv go inside a host: auto, messages, board, memory as in MPIR_CVAR_CH4_COMPOSITE_COLL_BCAST.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_COLL_ALLTOALL
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        How MPI_Alltoall, MPI_Alltoallv, MPI_Alltoallw and MPI_Ialltoall go inside a host: auto, messages, board, memory as in MPIR_CVAR_CH4_COMPOSITE_COLL_BCAST.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_COLL_REDUCE_SCATTER
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        How MPI_Reduce_scatter and MPI_Reduce_scatter_block go inside a host: auto, messages, board, memory as in MPIR_CVAR_CH4_COMPOSITE_COLL_BCAST.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_COLL_SCAN
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : auto
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        How MPI_Scan and MPI_Exscan go inside a host: auto, messages, board, memory as in MPIR_CVAR_CH4_COMPOSITE_COLL_BCAST.
+
+    - name        : MPIR_CVAR_CH4_COMPOSITE_COLL_TABLE
+      category    : CH4_COMPOSITE
+      type        : string
+      default     : none
+      class       : none
+      verbosity   : MPI_T_VERBOSITY_USER_BASIC
+      scope       : MPI_T_SCOPE_ALL_EQ
+      description : >-
+        The path of a file that says up to how many bytes a collective inside a host goes on the board, in lines of OPERATION RANKS
+        BYTES, such as mpicomposite collectives writes; none: there is none.
+
 === END_MPI_T_CVAR_INFO_BLOCK ===
 */
 

@@ -127,7 +127,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     if (getenv("MPIR_CVAR_CTXID_EAGER_SIZE") == NULL)
         MPIR_CVAR_CTXID_EAGER_SIZE = MPIR_MAX_CONTEXT_MASK / 2;
     MPIDI_COMPOSITE_global.core = pm_make_room() == PM_OK ? pm_open(&setup) : NULL;
-    without_device = MPIDI_COMPOSITE_global.core == NULL || MPIDI_COMPOSITE_mcast_init() != PM_OK ||
+    without_device = MPIDI_COMPOSITE_global.core == NULL || MPIDI_COMPOSITE_coll_init() != PM_OK || MPIDI_COMPOSITE_mcast_init() != PM_OK ||
         MPIDI_COMPOSITE_windows_init() != PM_OK ||
         MPIDI_COMPOSITE_active_init() != PM_OK || pm_measure_open(MPIDI_COMPOSITE_global.core) != PM_OK;
     MPIDI_COMPOSITE_fuzzy_init();
@@ -433,6 +433,7 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     pm_am_close();
     MPIDI_COMPOSITE_started_finalize();
     MPIDI_COMPOSITE_team_finalize();
+    MPIDI_COMPOSITE_coll_finalize();
     pm_close(MPIDI_COMPOSITE_global.core);
     MPIDI_COMPOSITE_global.core = NULL;
     MPIDI_COMPOSITE_why_over();

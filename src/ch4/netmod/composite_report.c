@@ -4,6 +4,7 @@
 #include "composite_decode.h"
 #include "composite_handlers.h"
 #include "composite_report.h"
+#include "composite_team.h"
 #include "coll/progress.h"
 #include "netmod/core/profiling.h"
 #include "netmod/core/setup.h"
@@ -11,6 +12,11 @@
 #define PIECE_SIZE 900
 
 typedef MPIDI_COMPOSITE_piece_t piece_header_t;
+/* What a rank tells of its devices and its collectives. */
+typedef struct {
+    pm_traffic traffic[PM_DEVICES_MAX];
+    uint64_t collectives[MPIDI_COMPOSITE_COLLECTIVES][PM_WAYS];
+} figures_t;
 typedef char *(*render_t) (const void *descriptions, const size_t * sizes, int count, const pm_run * run, const char *format);
 
 static MPIDI_COMPOSITE_gathering_t routes, devices;
@@ -163,10 +169,11 @@ int MPIDI_COMPOSITE_send_routes(void)
 
     MPIR_ERR_CHECK(mpi_errno);
     if (wants_devices()) {
-        pm_traffic mine[PM_DEVICES_MAX];
-        memset(mine, 0, sizeof mine);
-        pm_get_traffic(MPIDI_COMPOSITE_global.core, mine);
-        mpi_errno = MPIDI_COMPOSITE_tell(&devices, mine, sizeof mine);
+        figures_t mine;
+        memset(&mine, 0, sizeof mine);
+        pm_get_traffic(MPIDI_COMPOSITE_global.core, mine.traffic);
+        memcpy(mine.collectives, MPIDI_COMPOSITE_coll_counts, sizeof mine.collectives);
+        mpi_errno = MPIDI_COMPOSITE_tell(&devices, &mine, sizeof mine);
         MPIR_ERR_CHECK(mpi_errno);
     }
     mpi_errno = send_routes();
@@ -279,10 +286,19 @@ static void print_traffic(const pm_traffic * sum)
     printf("\n");
 }
 
+static void print_collective(const char *name, const uint64_t * calls)
+{
+    if (calls[PM_BY_BOARD] + calls[PM_BY_MEMORY] + calls[PM_BY_MESSAGES] > 0)
+        printf("composite: %s went %llu times on the board, %llu by memory, %llu by messages\n", name,
+               (unsigned long long) calls[PM_BY_BOARD], (unsigned long long) calls[PM_BY_MEMORY],
+               (unsigned long long) calls[PM_BY_MESSAGES]);
+}
+
 static int print_devices(void)
 {
     int mpi_errno = MPI_SUCCESS;
     pm_traffic sums[PM_DEVICES_MAX];
+    uint64_t calls[MPIDI_COMPOSITE_COLLECTIVES][PM_WAYS] = { {0} };
     size_t *sizes = NULL;
     char *bytes = NULL, *next;
     int kinds = pm_get_traffic(MPIDI_COMPOSITE_global.core, sums);
@@ -299,26 +315,31 @@ static int print_devices(void)
     }
     next = bytes;
     for (int rank = 0; rank < MPIR_Process.size; next += sizes[rank++]) {
-        pm_traffic its[PM_DEVICES_MAX];
+        figures_t its;
         if (sizes[rank] != sizeof its)
             continue;
-        memcpy(its, next, sizeof its);
+        memcpy(&its, next, sizeof its);
         for (int kind = 0; kind < kinds; kind++) {
-            sums[kind].messages_sent += its[kind].messages_sent;
-            sums[kind].bytes_sent += its[kind].bytes_sent;
-            sums[kind].pulls += its[kind].pulls;
-            sums[kind].bytes_pulled += its[kind].bytes_pulled;
-            sums[kind].memory += its[kind].memory;
-            sums[kind].messages_dropped += its[kind].messages_dropped;
-            sums[kind].packets += its[kind].packets;
-            sums[kind].packets_again += its[kind].packets_again;
-            sums[kind].packets_alien += its[kind].packets_alien;
+            sums[kind].messages_sent += its.traffic[kind].messages_sent;
+            sums[kind].bytes_sent += its.traffic[kind].bytes_sent;
+            sums[kind].pulls += its.traffic[kind].pulls;
+            sums[kind].bytes_pulled += its.traffic[kind].bytes_pulled;
+            sums[kind].memory += its.traffic[kind].memory;
+            sums[kind].messages_dropped += its.traffic[kind].messages_dropped;
+            sums[kind].packets += its.traffic[kind].packets;
+            sums[kind].packets_again += its.traffic[kind].packets_again;
+            sums[kind].packets_alien += its.traffic[kind].packets_alien;
         }
+        for (int i = 0; i < MPIDI_COMPOSITE_COLLECTIVES; i++)
+            for (int way = 0; way < PM_WAYS; way++)
+                calls[i][way] += its.collectives[i][way];
     }
     printf("composite: %d ranks\n", MPIR_Process.size);
     for (int kind = 0; kind < kinds; kind++)
         if (sums[kind].messages_sent > 0)
             print_traffic(&sums[kind]);
+    for (int i = 0; i < MPIDI_COMPOSITE_COLLECTIVES; i++)
+        print_collective(MPIDI_COMPOSITE_collective_names[i], calls[i]);
     fflush(stdout);
 
   fn_fail:

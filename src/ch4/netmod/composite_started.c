@@ -26,6 +26,7 @@ typedef struct op {
     bool in_place;
     size_t room;                /* what it enters with */
     exchange_t *exchange;       /* what is longer than a page: then it has more than one step */
+    size_t limit;               /* what is longer stays where it is */
 
     uint64_t step, pages, entered;      /* the first of its steps, how many it has, and how many were entered */
     bool lent, heard_all;
@@ -167,6 +168,7 @@ static bool may_enter(const team_t * team, const op_t * op)
 static bool advance(team_t * team, op_t * op)
 {
     team->collective = collectives[op->kind];
+    team->limit = op->limit;
     while (op->mpi_errno == MPI_SUCCESS && may_enter(team, op))
         op->mpi_errno = enter(team, op);
     read_what_is_here(team, op);
@@ -345,20 +347,35 @@ void MPIDI_COMPOSITE_started_comm_free(MPIR_Comm * comm)
 
 /* ---- starting ---- */
 
+/* Where the data of an operation may be: also where it is, or only on the board. */
+static const pm_collective operations[] = { PM_COLL_BARRIER, PM_COLL_BCAST, PM_COLL_ALLREDUCE, PM_COLL_ALLTOALL };
+static const bool lends[] = { false, true, false, true };
+
 /* The second team of a communicator that has one; only a blocking collective makes one. */
-static team_t *team_for(MPIR_Comm * comm, bool chosen, size_t bytes, size_t limit)
+static team_t *team_for(MPIR_Comm * comm, kind_t kind, bool chosen, size_t bytes)
 {
     team_t *team = MPIDI_COMPOSITE_COMM(comm).team;
+    pm_way way = PM_BY_MESSAGES;
 
-    return team && !chosen && bytes <= limit && (bytes <= PM_TEAM_PAGE || team->reads) ? team->second : NULL;
+    if (team && !chosen && (lends[kind] || bytes <= PM_TEAM_PAGE)) {
+        pm_switch its = team->ways[operations[kind]];
+        if (kind != ALLTOALL)
+            its = pm_switch_in_one_step(&its);
+        way = pm_way_of(&its, bytes);
+        way = way == PM_BY_MEMORY && !lends[kind] ? PM_BY_BOARD : way;
+    }
+    if (way == PM_BY_MESSAGES)
+        return NULL;
+    MPIDI_COMPOSITE_coll_counts[collectives[kind]][way]++;
+    return team->second;
 }
 
-static size_t room_for(const team_t * team, size_t bytes)
+static size_t room_for(const op_t * op, size_t bytes)
 {
-    return bytes <= team->limit ? bytes : PM_TEAM_ELSEWHERE;
+    return bytes <= op->limit ? bytes : PM_TEAM_ELSEWHERE;
 }
 
-static op_t *make_op(MPIR_Comm * comm, kind_t kind, MPIR_Request ** request)
+static op_t *make_op(MPIR_Comm * comm, const team_t * team, kind_t kind, MPIR_Request ** request)
 {
     op_t *op = NULL;
 
@@ -383,6 +400,7 @@ static op_t *make_op(MPIR_Comm * comm, kind_t kind, MPIR_Request ** request)
     MPIR_Comm_add_ref(comm);
     op->kind = kind;
     op->pages = 1;
+    op->limit = lends[kind] ? pm_switch_in_one_step(&team->ways[operations[kind]]).board : PM_TEAM_PAGE;
     op->request = *request;
     op->mine = data_of(NULL, 0, MPI_BYTE);
     op->from.type = op->to.type = MPI_BYTE;
@@ -445,12 +463,14 @@ static int no_memory(void)
 
 int MPIDI_COMPOSITE_ibarrier(MPIR_Comm * comm, MPIR_Request ** request)
 {
-    team_t *team = team_for(comm, CHOSEN(IBARRIER), 0, 0);
+    team_t *team = team_for(comm, BARRIER, CHOSEN(IBARRIER), 0);
     op_t *op;
 
-    if (!team)
+    if (!team) {
+        MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_BARRIER);
         return MPIR_Ibarrier_impl(comm, request);
-    op = make_op(comm, BARRIER, request);
+    }
+    op = make_op(comm, team, BARRIER, request);
     return op ? start(comm, team, op) : no_memory();
 }
 
@@ -462,16 +482,18 @@ int MPIDI_COMPOSITE_ibcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, 
 
     if (team) {
         data = data_of(buffer, count, datatype);
-        team = team_for(comm, CHOSEN(IBCAST), data.bytes, SIZE_MAX);
+        team = team_for(comm, BCAST, CHOSEN(IBCAST), data.bytes);
     }
-    if (!team)
+    if (!team) {
+        MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_BCAST);
         return MPIR_Ibcast_impl(buffer, count, datatype, root, comm, request);
-    op = make_op(comm, BCAST, request);
+    }
+    op = make_op(comm, team, BCAST, request);
     if (!op)
         return no_memory();
     op->mine = data;
     op->root = root;
-    op->room = team->rank == root ? room_for(team, data.bytes) : 0;
+    op->room = team->rank == root ? room_for(op, data.bytes) : 0;
     return start(comm, team, op);
 }
 
@@ -480,13 +502,17 @@ int MPIDI_COMPOSITE_iallreduce(const void *sendbuf, void *recvbuf, MPI_Aint coun
 {
     data_t data = data_of(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, datatype);
     MPI_Aint extent;
-    team_t *team = team_for(comm, CHOSEN(IALLREDUCE), data.bytes, PM_TEAM_PAGE);
+    team_t *team = NULL;
     op_t *started;
 
     MPIR_Datatype_get_extent_macro(datatype, extent);
-    if (!team || !HANDLE_IS_BUILTIN(datatype) || !HANDLE_IS_BUILTIN(op) || data.bytes != (size_t) (extent * count))
+    if (HANDLE_IS_BUILTIN(datatype) && HANDLE_IS_BUILTIN(op) && data.bytes == (size_t) (extent * count))
+        team = team_for(comm, ALLREDUCE, CHOSEN(IALLREDUCE), data.bytes);
+    if (!team) {
+        MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLREDUCE);
         return MPIR_Iallreduce_impl(sendbuf, recvbuf, count, datatype, op, comm, request);
-    started = make_op(comm, ALLREDUCE, request);
+    }
+    started = make_op(comm, team, ALLREDUCE, request);
     if (!started)
         return no_memory();
     started->mine = data;
@@ -506,19 +532,21 @@ int MPIDI_COMPOSITE_ialltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
 
     if (team) {
         bytes = data_of(recvbuf, recvcount, recvtype).bytes * (size_t) comm->local_size;
-        team = team_for(comm, CHOSEN(IALLTOALL), bytes, SIZE_MAX);
+        /* A rank whose count is 0 does not come here: of nothing there is no step. */
+        team = bytes == 0 ? NULL : team_for(comm, ALLTOALL, CHOSEN(IALLTOALL), bytes);
     }
-    /* A rank whose count is 0 does not come here: of nothing there is no step. */
-    if (!team || bytes == 0)
+    if (!team) {
+        MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLTOALL);
         return MPIR_Ialltoall_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-    op = make_op(comm, ALLTOALL, request);
+    }
+    op = make_op(comm, team, ALLTOALL, request);
     if (!op)
         return no_memory();
     op->in_place = sendbuf == MPI_IN_PLACE;
     op->to = equal_parts(recvbuf, recvcount, recvtype);
     op->from = op->in_place ? op->to : equal_parts(sendbuf, sendcount, sendtype);
-    op->room = room_for(team, bytes);
-    if (bytes > PM_TEAM_PAGE) {
+    op->room = room_for(op, bytes);
+    if (bytes > PM_TEAM_PAGE && bytes <= team->ways[PM_COLL_ALLTOALL].board) {
         op->exchange = MPL_malloc(sizeof *op->exchange, MPL_MEM_COLL);
         mpi_errno = op->exchange ? begin_exchange(team, &op->from, &op->to, true, op->exchange) : no_memory();
         if (mpi_errno == MPI_SUCCESS)

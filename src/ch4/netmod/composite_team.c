@@ -213,7 +213,6 @@ static MPIDI_COMPOSITE_team_t *new_team(MPIR_Comm * comm)
     team->rank = second->rank = comm->rank;
     team->ranks = second->ranks = comm->local_size;
     team->gone = second->gone = -1;
-    team->limit = second->limit = PM_TEAM_PAGE;
     team->second = second;
     second->behind = true;
     return team;
@@ -266,6 +265,10 @@ static void give_up_both(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team)
         join(comm, team, team->alone, PM_TEAM_PAGES);
     }
     if (has_joined(team)) {
+        /* Whatever its length, a collective goes by the team, and fails. */
+        team->reads = team->second->reads = true;
+        MPIDI_COMPOSITE_choose(team);
+        MPIDI_COMPOSITE_choose(team->second);
         MPIDI_COMPOSITE_team_give_up(team, gone);
         MPIDI_COMPOSITE_team_give_up(team->second, gone);
     }
@@ -310,9 +313,13 @@ static MPIDI_COMPOSITE_team_t *make_team(MPIR_Comm * comm)
         free_unused_board(comm->rank == 0 ? board : NULL, comm->local_size, made.pages);
         return NULL;
     }
-    if (try_reading(team) != MPI_SUCCESS)
+    if (try_reading(team) != MPI_SUCCESS) {
         give_up_both(comm, team);       /* what comes after it fails, too */
+        return team;
+    }
     team->second->reads = team->reads;
+    MPIDI_COMPOSITE_choose(team);
+    MPIDI_COMPOSITE_choose(team->second);
     return team;
 }
 
@@ -423,18 +430,20 @@ int MPIDI_COMPOSITE_team_room(MPIDI_COMPOSITE_team_t * team, size_t size)
     return wait_until(team, pm_crowded(MPIDI_COMPOSITE_global.core) ? pm_team_has_much_room : pm_team_has_room, size);
 }
 
+const char *const MPIDI_COMPOSITE_collective_names[] = { "none", "MPI_Barrier", "MPI_Bcast", "MPI_Gather", "MPI_Gatherv", "MPI_Scatter",
+    "MPI_Scatterv", "MPI_Allgather", "MPI_Allgatherv", "MPI_Alltoall", "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce", "MPI_Allreduce",
+    "MPI_Reduce_scatter", "MPI_Reduce_scatter_block", "MPI_Scan", "MPI_Exscan"
+};
+
 static int in_another(MPIDI_COMPOSITE_team_t * team, int rank)
 {
-    static const char *const names[] = { "none", "MPI_Barrier", "MPI_Bcast", "MPI_Gather", "MPI_Gatherv", "MPI_Scatter", "MPI_Scatterv",
-        "MPI_Allgather", "MPI_Allgatherv", "MPI_Alltoall", "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce", "MPI_Allreduce",
-        "MPI_Reduce_scatter", "MPI_Reduce_scatter_block", "MPI_Scan", "MPI_Exscan"
-    };
+    const char *const *names = MPIDI_COMPOSITE_collective_names;
     int theirs = pm_team_collective_of(team->team, rank);
     char text[160];
 
     MPIDI_COMPOSITE_team_give_up(team, rank);
     snprintf(text, sizeof text, "rank %d is in another collective of this communicator, %s, while this rank is in %s", rank,
-             theirs < (int) (sizeof names / sizeof names[0]) ? names[theirs] : "none", names[team->collective]);
+             theirs < MPIDI_COMPOSITE_COLLECTIVES ? names[theirs] : "none", names[team->collective]);
     return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__, MPI_ERR_OTHER, "**composite", "**composite %s",
                                 text);
 }

@@ -3,6 +3,7 @@
 #define COMPOSITE_TEAM_H_INCLUDED
 
 #include "mpidimpl.h"
+#include "coll/choice.h"
 #include "coll/team/team.h"
 
 /* What a rank is in: all must be in the same. */
@@ -11,15 +12,17 @@ typedef enum {
     MPIDI_COMPOSITE_IN_SCATTER, MPIDI_COMPOSITE_IN_SCATTERV, MPIDI_COMPOSITE_IN_ALLGATHER, MPIDI_COMPOSITE_IN_ALLGATHERV,
     MPIDI_COMPOSITE_IN_ALLTOALL, MPIDI_COMPOSITE_IN_ALLTOALLV, MPIDI_COMPOSITE_IN_ALLTOALLW, MPIDI_COMPOSITE_IN_REDUCE,
     MPIDI_COMPOSITE_IN_ALLREDUCE, MPIDI_COMPOSITE_IN_REDUCE_SCATTER, MPIDI_COMPOSITE_IN_REDUCE_SCATTER_BLOCK, MPIDI_COMPOSITE_IN_SCAN,
-    MPIDI_COMPOSITE_IN_EXSCAN
+    MPIDI_COMPOSITE_IN_EXSCAN, MPIDI_COMPOSITE_COLLECTIVES
 } MPIDI_COMPOSITE_collective_t;
+extern const char *const MPIDI_COMPOSITE_collective_names[];
 
 typedef struct MPIDI_COMPOSITE_team {
     pm_team *team;
     int rank, ranks;
     bool reads;                 /* everybody may read everybody's memory */
     unsigned ahead;             /* so many steps may be entered before the first of them is finished */
-    size_t limit;               /* what is longer stays where it is */
+    pm_switch ways[PM_COLLECTIVES];
+    size_t limit;               /* of the collective that we are in: what is longer stays where it is; more than a page goes in pieces */
     int gone;                   /* who is: nothing goes on any more; -1: nobody */
     MPIDI_COMPOSITE_collective_t collective;    /* that we are in */
     bool harmless;              /* what went wrong last: a rank said another number of bytes than it should, and nothing else */
@@ -34,6 +37,11 @@ typedef struct MPIDI_COMPOSITE_team {
 MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_team_comm_free(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_team_finalize(void);
+
+/* composite_coll.c: its ways, of which all ranks have the same; how often this rank went which. The last one counts, and is false. */
+void MPIDI_COMPOSITE_choose(MPIDI_COMPOSITE_team_t * team);
+extern uint64_t MPIDI_COMPOSITE_coll_counts[MPIDI_COMPOSITE_COLLECTIVES][PM_WAYS];
+bool MPIDI_COMPOSITE_coll_by_messages(const MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective);
 
 /* Nothing goes on here any more because of this rank; others who wait for us are told. The second one answers the error. */
 void MPIDI_COMPOSITE_team_give_up(MPIDI_COMPOSITE_team_t * team, int rank);

@@ -83,11 +83,10 @@ int MPIDI_COMPOSITE_team_bcast(team_t * team, void *buffer, MPI_Aint count, MPI_
     data_t data = data_of(buffer, count, type);
     char *flat, *packed = NULL;
 
-    if (data.bytes <= PM_TEAM_PAGE)
-        return bcast_piece(team, &data, root);
-    team->limit = team->reads && pm_crowded(MPIDI_COMPOSITE_global.core) ? PM_TEAM_BCAST_PIECES : SIZE_MAX;
     if (data.bytes > team->limit)
         return bcast_by_address(team, &data, root);
+    if (data.bytes <= PM_TEAM_PAGE)
+        return bcast_piece(team, &data, root);
     mpi_errno = flatten(&data, team->rank == root, &flat, &packed);
     MPIR_ERR_CHECK(mpi_errno);
     for (size_t at = 0; at < data.bytes; at += PM_TEAM_PAGE) {
@@ -222,7 +221,6 @@ int MPIDI_COMPOSITE_team_gather(team_t * team, const void *sendbuf, MPI_Aint sen
     data_t mine = data_of(in_place ? NULL : sendbuf, in_place ? 0 : sendcount, in_place ? MPI_BYTE : sendtype);
     parts_t all = { 0 };
 
-    team->limit = PM_TEAM_PAGE;
     if (team->rank == root)
         all = equal_parts(recvbuf, recvcount, recvtype);
     return gather(team, in_place && team->rank == root ? NULL : &mine, &all, root, true);
@@ -235,7 +233,6 @@ int MPIDI_COMPOSITE_team_gatherv(team_t * team, const void *sendbuf, MPI_Aint se
     data_t mine = data_of(in_place ? NULL : sendbuf, in_place ? 0 : sendcount, in_place ? MPI_BYTE : sendtype);
     parts_t all = { 0 };
 
-    team->limit = PM_TEAM_PAGE;
     if (team->rank == root)
         all = parts_of(recvbuf, recvcounts, displs, recvtype);
     return gather(team, in_place && team->rank == root ? NULL : &mine, &all, root, false);
@@ -282,7 +279,6 @@ int MPIDI_COMPOSITE_team_scatter(team_t * team, const void *sendbuf, MPI_Aint se
     data_t mine = data_of(in_place ? NULL : recvbuf, in_place ? 0 : recvcount, in_place ? MPI_BYTE : recvtype);
     parts_t all = { 0 };
 
-    team->limit = PM_TEAM_PAGE;
     if (team->rank == root)
         all = equal_parts(sendbuf, sendcount, sendtype);
     return scatter(team, &all, in_place && team->rank == root ? NULL : &mine, root, true);
@@ -295,7 +291,6 @@ int MPIDI_COMPOSITE_team_scatterv(team_t * team, const void *sendbuf, const MPI_
     data_t mine = data_of(in_place ? NULL : recvbuf, in_place ? 0 : recvcount, in_place ? MPI_BYTE : recvtype);
     parts_t all = { 0 };
 
-    team->limit = PM_TEAM_PAGE;
     if (team->rank == root)
         all = parts_of(sendbuf, sendcounts, displs, sendtype);
     return scatter(team, &all, in_place && team->rank == root ? NULL : &mine, root, false);
@@ -390,7 +385,6 @@ int MPIDI_COMPOSITE_team_allgather(team_t * team, const void *sendbuf, MPI_Aint 
     parts_t all = equal_parts(recvbuf, recvcount, recvtype);
     data_t mine;
 
-    team->limit = SIZE_MAX;
     if (sendbuf == MPI_IN_PLACE)
         return allgather(team, NULL, &all);
     mine = data_of(sendbuf, sendcount, sendtype);
@@ -403,7 +397,6 @@ int MPIDI_COMPOSITE_team_allgatherv(team_t * team, const void *sendbuf, MPI_Aint
     parts_t all = parts_of(recvbuf, recvcounts, displs, recvtype);
     data_t mine;
 
-    team->limit = SIZE_MAX;
     if (sendbuf == MPI_IN_PLACE)
         return allgather(team, NULL, &all);
     mine = data_of(sendbuf, sendcount, sendtype);
@@ -551,7 +544,6 @@ int MPIDI_COMPOSITE_team_alltoall(team_t * team, const void *sendbuf, MPI_Aint s
     parts_t to = equal_parts(recvbuf, recvcount, recvtype);
     parts_t from = in_place ? to : equal_parts(sendbuf, sendcount, sendtype);
 
-    team->limit = team->reads && pm_crowded(MPIDI_COMPOSITE_global.core) ? PM_TEAM_ALLTOALL_PIECES : SIZE_MAX;
     return alltoall_of_equals(team, &from, &to, in_place);
 }
 
@@ -683,14 +675,6 @@ static int tell_addresses(team_t * team, const void *mine, size_t bytes, uint64_
     return mpi_errno;
 }
 
-/* So few ranks do it piece by piece on the board: who reduces does nothing else, and others go on writing meanwhile. */
-static bool reduces_in_pieces(const team_t * team, size_t bytes)
-{
-    bool crowded = pm_crowded(MPIDI_COMPOSITE_global.core);
-
-    return bytes <= PM_TEAM_PAGE || team->ranks <= (crowded ? PM_TEAM_REDUCE_PIECES_CROWD : PM_TEAM_REDUCE_PIECES_RANKS);
-}
-
 /* The vectors of the ranks up to `last`, for those who want it. Nobody but us needs ours if we are `alone` with it. */
 static int reduce_in_pieces(team_t * team, const data_t * mine, char *result, MPI_Op op, int last, bool wants, bool alone)
 {
@@ -726,7 +710,7 @@ int MPIDI_COMPOSITE_team_reduce(team_t * team, const void *sendbuf, void *recvbu
     MPI_Aint size;
     char *result = NULL;
 
-    if (reduces_in_pieces(team, mine.bytes))
+    if (mine.bytes <= team->limit)
         return reduce_in_pieces(team, &mine, recvbuf, op, team->ranks - 1, team->rank == root, team->rank == root);
     MPIR_Datatype_get_size_macro(type, size);
     begin = slice(team, team->rank, count, size);
@@ -803,7 +787,7 @@ int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *rec
     size_t begin, end;
     MPI_Aint size;
 
-    if (mine.bytes <= PM_TEAM_ALLREDUCE_WHOLE) {
+    if (mine.bytes <= MPL_MIN(team->limit, PM_TEAM_ALLREDUCE_WHOLE)) {
         mpi_errno = enter_with(team, &mine);
         MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = reduce_said(team, team->ranks - 1, &mine, 0, mine.bytes, recvbuf, op);
@@ -811,7 +795,7 @@ int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *rec
         pm_team_all_are_here(team->team);
         goto fn_exit;
     }
-    if (mine.bytes <= PM_TEAM_PAGE)
+    if (mine.bytes <= team->limit)
         return allreduce_in_slices(team, &mine, recvbuf, op);
     MPIR_Datatype_get_size_macro(type, size);
     begin = slice(team, team->rank, count, size);
@@ -845,7 +829,7 @@ static int reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, MPI
     uint64_t addresses[PM_TEAM_RANKS_LIMIT];
     char *result = recvbuf;
 
-    if (mine.bytes <= PM_TEAM_PAGE) {
+    if (mine.bytes <= team->limit) {
         mpi_errno = enter_with(team, &mine);
         MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = reduce_said(team, team->ranks - 1, &mine, at, bytes, recvbuf, op);

@@ -167,7 +167,8 @@ MPL_STATIC_INLINE_PREFIX int mismatch(team_t * team, size_t said, size_t expecte
 {
     int mpi_errno = MPI_SUCCESS;
 
-    team->harmless = said <= PM_TEAM_CARD && expected <= PM_TEAM_CARD;
+    /* What stays where it is takes another step. */
+    team->harmless = MPL_MAX(said, expected) <= MPL_MIN(team->limit, PM_TEAM_CARD);
     MPIR_ERR_SET2(mpi_errno, MPI_ERR_OTHER, "**collective_size_mismatch", "**collective_size_mismatch %d %d", (int) said,
                   (int) expected);
     return mpi_errno;
@@ -212,8 +213,11 @@ MPL_STATIC_INLINE_PREFIX int read_data(team_t * team, int rank, const place_t * 
     int mpi_errno = MPI_SUCCESS;
     char *packed;
 
-    if (unlikely(place->bytes != data->bytes))
-        return mismatch(team, place->bytes, data->bytes);
+    if (unlikely(place->bytes != data->bytes)) {
+        mpi_errno = mismatch(team, place->bytes, data->bytes);
+        team->harmless = false; /* a part of what stays where it is */
+        return mpi_errno;
+    }
     if (data->plain)
         return read_bytes(team, rank, place->address, data->plain, data->bytes);
     packed = MPL_malloc(data->bytes, MPL_MEM_COLL);
