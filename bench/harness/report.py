@@ -73,9 +73,12 @@ def _is_first(key):
     return key[1].endswith((" first", " later"))
 
 
+EVERY_COLLECTIVE = "Every collective"
+
+
 def _table_sections():
     return [
-        Section("Every collective", "colltable", lambda key: not _is_first(key), _table_label,
+        Section(EVERY_COLLECTIVE, "colltable", lambda key: not _is_first(key), _table_label,
                 "Time of a call after a barrier, mean over the ranks; the root is rank 0. `written`: the caller has written its buffer before each call.",
                 lambda key: key[3]),
         Section("First calls", "colltable", lambda key: key[1].endswith(" first"), lambda key: _table_label(key).replace(" first", ""),
@@ -99,6 +102,20 @@ def table_totals(summary):
     return (["", "rows", "<= 1.0", "> 1.1", "geometric mean"],
             [[group, str(len(values)), str(sum(value <= 1.0 for value in values)), str(sum(value > 1.1 for value in values)),
               number(math.exp(sum(map(math.log, values)) / len(values)))] for group, values in ratios.items()])
+
+
+def table_lines(summary):
+    """All ratios of colltable, a table for each number of ranks: operations by sizes."""
+    keys = [key for key in summary.keys("colltable") if not _is_first(key) and summary.better_peer(key)]
+    sizes = sorted({key[2] for key in keys if key[2]})
+    lines = []
+    for ranks in sorted({key[3] for key in keys}):
+        ratios = {(key[1], key[2]): number(summary.ratio("ours", summary.better_peer(key), key)) for key in keys if key[3] == ranks}
+        names = list(dict.fromkeys(name for name, _ in ratios))
+        rows = [[name] + [ratios.get((name, size)) or (ratios.get((name, 0), "") if size == sizes[0] else "") for size in sizes] for name in names]
+        lines += [f"{ranks} ranks, ours/better:", "", markdown_table([""] + [size_text(size) for size in sizes], rows), ""]
+    headings, rows = table_totals(summary)
+    return lines + [markdown_table(headings, rows)] if rows else lines
 
 
 def _variant(key):
@@ -518,7 +535,7 @@ def terminal(summary, mpis, bars):
             parts.append(f"{section.title} ({better})\n" + plain_table(headings, rows))
     headings, rows = table_totals(summary)
     if rows:
-        parts.append("Every collective, ours/better\n" + plain_table(headings, rows))
+        parts.append(f"{EVERY_COLLECTIVE}, ours/better\n" + plain_table(headings, rows))
     for bench, where in (("limits", "The machine"), ("net_limits", "Between hosts,")):
         limits = [[f"{key[1]}{' ' + size_text(key[2]) if key[2] else ''}",
                    quantity(summary.value("machine", key), summary.units[key])] for key in summary.keys(bench)]
@@ -552,8 +569,8 @@ def markdown(summary, mpis, bars, machine, repetitions, failures, plots):
         if not rows:
             continue
         lines += [f"## {section.title}", "", f"`bench/run --only {section.program}`", "",
-                  (section.note + " " if section.note else "") + better[0].upper() + better[1:] + ".", "",
-                  markdown_table(headings, rows), ""]
+                  (section.note + " " if section.note else "") + better[0].upper() + better[1:] + ".", ""]
+        lines += (table_lines(summary) if section.title == EVERY_COLLECTIVE else [markdown_table(headings, rows)]) + [""]
         for title, plot in PLOTS:
             if section.title == title and plot + ".svg" in plots:
                 lines += [f"![{title}]({plots[plot + '.svg']})", ""]
