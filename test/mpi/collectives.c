@@ -62,12 +62,48 @@ static void all_on(MPI_Comm comm, int round)
     MPI_Win_free(&win);
 }
 
+/* Rank 0 exchanges long parts with each, in place, and the others nothing among them: some have all on one page, and some have not. */
+static void exchange_with_first(void)
+{
+    static unsigned char buffer[40 * 20000];
+    int counts[64] = { 0 }, places[64], size = 20000;
+
+    if (ranks < 2 || ranks > 40)
+        return;
+    for (int i = 0; i < ranks; i++) {
+        places[i] = i * size;
+        counts[i] = rank == i ? 0 : rank == 0 || i == 0 ? size : 0;
+        for (int k = 0; k < counts[i]; k++)
+            buffer[places[i] + k] = (unsigned char) (rank * 7 + i * 3 + k % 251);
+    }
+    MPI_Alltoallv(MPI_IN_PLACE, NULL, NULL, MPI_BYTE, buffer, counts, places, MPI_BYTE, MPI_COMM_WORLD);
+    for (int i = 0; i < ranks; i++)
+        for (int k = 0; k < counts[i]; k++)
+            wrong += buffer[places[i] + k] != (unsigned char) (i * 7 + rank * 3 + k % 251);
+}
+
+/* A root that nobody holds up, and a rank that is late: nothing may be lost by way of a reduction of nothing. */
+static void reduce_nothing(void)
+{
+    for (int round = 0; round < 500; round++) {
+        int value = round;
+        MPI_Allreduce(MPI_IN_PLACE, NULL, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        if (rank == ranks - 1 && round % 100 == 3)
+            for (volatile int i = 0; i < 1000000; i++) {
+            }
+        MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        wrong += value != round;
+    }
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     all_on(MPI_COMM_WORLD, 0);
+    exchange_with_first();
+    reduce_nothing();
     for (int round = 1; round <= 5; round++) {
         /* Members change, ids are used again, and whoever is first sends before the others have made the communicator. */
         MPI_Comm part;

@@ -372,7 +372,7 @@ static team_t *team_for(MPIR_Comm * comm, kind_t kind, bool chosen, size_t bytes
 
 static size_t room_for(const op_t * op, size_t bytes)
 {
-    return bytes <= op->limit ? bytes : PM_TEAM_ELSEWHERE;
+    return bytes <= MPL_MIN(op->limit, PM_TEAM_PAGE) ? bytes : PM_TEAM_ELSEWHERE;
 }
 
 static op_t *make_op(MPIR_Comm * comm, const team_t * team, kind_t kind, MPIR_Request ** request)
@@ -545,7 +545,7 @@ int MPIDI_COMPOSITE_ialltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
     op->in_place = sendbuf == MPI_IN_PLACE;
     op->to = equal_parts(recvbuf, recvcount, recvtype);
     op->from = op->in_place ? op->to : equal_parts(sendbuf, sendcount, sendtype);
-    op->room = room_for(op, bytes);
+    op->room = room_for(op, part_of(&op->from, 0).bytes * (size_t) comm->local_size);
     if (bytes > PM_TEAM_PAGE && bytes <= team->ways[PM_COLL_ALLTOALL].board) {
         op->exchange = MPL_malloc(sizeof *op->exchange, MPL_MEM_COLL);
         mpi_errno = op->exchange ? begin_exchange(team, &op->from, &op->to, true, op->exchange) : no_memory();

@@ -112,6 +112,9 @@ static int write_to_root(team_t * team, const data_t * mine, int root)
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = hear_place(team, root, team->rank, &place);
     MPIR_ERR_CHECK(mpi_errno);
+    /* It has failed, and what was there may be something else by now. */
+    if (pm_team_is_gone(team->team, root))
+        return MPIDI_COMPOSITE_team_lost(team, root);
     mpi_errno = write_data(team, root, &place, mine);
 
   fn_fail:
@@ -130,7 +133,7 @@ static int enter_with_room(team_t * team, const parts_t * all, bool *lent, char 
     for (int rank = 0; rank < team->ranks; rank++) {
         data_t part = part_of(all, rank);
         places[rank] = (place_t) { (uint64_t) (uintptr_t) part.plain, part.bytes };
-        if (rank == team->rank || part.bytes <= team->limit)
+        if (rank == team->rank || !stays(team, part.bytes))
             continue;
         *lent = true;
         unpacked += part.plain ? 0 : part.bytes;
@@ -142,7 +145,7 @@ static int enter_with_room(team_t * team, const parts_t * all, bool *lent, char 
         MPIR_ERR_CHKANDJUMP(!*packed, mpi_errno, MPI_ERR_OTHER, "**nomem");
     }
     for (size_t at = 0, rank = 0; unpacked && rank < (size_t) team->ranks; rank++)
-        if ((int) rank != team->rank && places[rank].address == 0 && places[rank].bytes > team->limit) {
+        if ((int) rank != team->rank && places[rank].address == 0 && stays(team, places[rank].bytes)) {
             places[rank].address = (uint64_t) (uintptr_t) (*packed + at);
             at += places[rank].bytes;
         }
@@ -159,7 +162,7 @@ static int unpack_long(team_t * team, const parts_t * all, const char *packed)
 
     for (int rank = 0; packed && mpi_errno == MPI_SUCCESS && rank < team->ranks; rank++) {
         data_t part = part_of(all, rank);
-        if (rank == team->rank || part.plain || part.bytes <= team->limit)
+        if (rank == team->rank || part.plain || !stays(team, part.bytes))
             continue;
         mpi_errno = copy_to(&part, packed);
         packed += part.bytes;
@@ -167,15 +170,31 @@ static int unpack_long(team_t * team, const parts_t * all, const char *packed)
     return mpi_errno;
 }
 
+/* The root has failed after it said where others may write: who comes later sees that it gave up, and who has come has written when it has
+ * entered the next step, or has given up, too. */
+static void await_writers(team_t * team, uint64_t step)
+{
+    MPIDI_COMPOSITE_team_give_up(team, team->rank);
+    for (int rank = 0; rank < team->ranks; rank++) {
+        pm_team_look_at(team->team, step);
+        if (rank == team->rank || !pm_team_is_here(team->team, rank))
+            continue;
+        pm_team_look_at(team->team, step + 1);
+        while (!pm_team_is_here(team->team, rank) && !pm_team_is_gone(team->team, rank))
+            sched_yield();
+    }
+}
+
 /* `mine` and, at the root, `all`. With `equal` all know that of all; otherwise each knows its own. */
 static int gather(team_t * team, const data_t * mine, const parts_t * all, int root, bool equal)
 {
     int mpi_errno = MPI_SUCCESS;
-    bool lent;
+    bool lent = false;
     char *packed = NULL;
+    uint64_t step = pm_team_step(team->team) + 1;
 
     if (team->rank != root) {
-        lent = mine->bytes > team->limit;
+        lent = stays(team, mine->bytes);
         mpi_errno = lent ? write_to_root(team, mine, root) : enter_with(team, mine);
         MPIR_ERR_CHECK(mpi_errno);
         if (!equal || lent)
@@ -192,7 +211,7 @@ static int gather(team_t * team, const data_t * mine, const parts_t * all, int r
     for (int i = 1; i < team->ranks; i++) {
         int rank = (root + i) % team->ranks;
         data_t part = part_of(all, rank);
-        bool is_long = part.bytes > team->limit;
+        bool is_long = stays(team, part.bytes);
         const char *said;
         mpi_errno = hear(team, rank, is_long ? 0 : part.bytes, &said);
         if (mpi_errno == MPI_SUCCESS && !is_long)
@@ -206,10 +225,13 @@ static int gather(team_t * team, const data_t * mine, const parts_t * all, int r
     if (lent)
         mpi_errno = MPIDI_COMPOSITE_team_await_all(team);
     MPIR_ERR_CHECK(mpi_errno);
+    lent = false;
     mpi_errno = unpack_long(team, all, packed);
 
   fn_exit:
   fn_fail:
+    if (mpi_errno && lent && team->rank == root)
+        await_writers(team, step);
     MPL_free(packed);
     return mpi_errno;
 }
@@ -249,7 +271,7 @@ static int scatter(team_t * team, const parts_t * all, const data_t * mine, int 
         MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = take_part(team, root, equal, mine);
         MPIR_ERR_CHECK(mpi_errno);
-        if (!equal || mine->bytes * (size_t) team->ranks > team->limit)
+        if (!equal || stays(team, mine->bytes * (size_t) team->ranks))
             mpi_errno = enter_with_nothing(team);
         goto fn_exit;
     }
@@ -352,8 +374,11 @@ static int allgather(team_t * team, const data_t * mine, const parts_t * all)
         mine = &own;
     for (int rank = 0; rank < team->ranks; rank++)
         longest = MPL_MAX(longest, part_of(all, rank).bytes);
-    if (longest > PM_TEAM_PAGE && longest <= team->limit)
-        return allgather_in_pieces(team, mine, all, mine == &own);
+    if (longest > PM_TEAM_PAGE && longest <= team->limit) {
+        mpi_errno = allgather_in_pieces(team, mine, all, mine == &own);
+        copy = NULL;
+        goto fn_fail;
+    }
     mpi_errno = enter_with_whole(team, mine, &lent, &copy);
     MPIR_ERR_CHECK(mpi_errno);
     for (int i = 1; i < team->ranks; i++) {
@@ -361,7 +386,7 @@ static int allgather(team_t * team, const data_t * mine, const parts_t * all)
         data_t part = part_of(all, rank);
         mpi_errno = take_whole(team, rank, &part);
         MPIR_ERR_CHECK(mpi_errno);
-        any_lent = any_lent || part.bytes > team->limit;
+        any_lent = any_lent || stays(team, part.bytes);
     }
     pm_team_all_are_here(team->team);
     if (lent || any_lent)
@@ -375,6 +400,9 @@ static int allgather(team_t * team, const data_t * mine, const parts_t * all)
         mpi_errno = MPIDI_COMPOSITE_team_await_all(team);
 
   fn_fail:
+    /* There is more than one step. */
+    if (mpi_errno && longest > MPL_MIN(team->limit, PM_TEAM_CARD))
+        team->harmless = false;
     MPL_free(copy);
     return mpi_errno;
 }
@@ -490,7 +518,8 @@ static int alltoall_of_any(team_t * team, const parts_t * from, const parts_t * 
         at += exchange.sent[rank];
         needed = MPL_MAX(needed, pages_for(&exchange, exchange.sent[rank]));
     }
-    if (at > PM_TEAM_PAGE) {
+    /* In place, what comes as a whole would lie on what goes in slices. */
+    if (at > PM_TEAM_PAGE || (in_place && needed > 1)) {
         needed = pages = MPL_MAX(needed, 2);    /* one says that there is a table */
         mpi_errno = enter_with_slices(team, &exchange, 0, needed);
     } else {
@@ -503,6 +532,7 @@ static int alltoall_of_any(team_t * team, const parts_t * from, const parts_t * 
             if (exchange.sent[rank])
                 memcpy(place + table[1 + rank], exchange.sources[rank], exchange.sent[rank]);
         pm_team_enter(team->team, at, team->collective);
+        memset(exchange.sent, 0, sizeof exchange.sent[0] * (size_t) team->ranks);
     }
     MPIR_ERR_CHECK(mpi_errno);
     for (int i = 1; i < team->ranks; i++) {
@@ -524,6 +554,7 @@ static int alltoall_of_any(team_t * team, const parts_t * from, const parts_t * 
                 mpi_errno = mismatch(team, size, bytes);
             else if (bytes)
                 memcpy(exchange.targets[rank], said + at, bytes);
+            exchange.received[rank] = 0;
         }
         MPIR_ERR_CHECK(mpi_errno);
         pages = MPL_MAX(pages, table[0]);
@@ -792,7 +823,8 @@ int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *rec
         MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = reduce_said(team, team->ranks - 1, &mine, 0, mine.bytes, recvbuf, op);
         MPIR_ERR_CHECK(mpi_errno);
-        pm_team_all_are_here(team->team);
+        if (mine.bytes)
+            pm_team_all_are_here(team->team);
         goto fn_exit;
     }
     if (mine.bytes <= team->limit)

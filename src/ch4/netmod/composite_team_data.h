@@ -291,6 +291,12 @@ MPL_STATIC_INLINE_PREFIX int flatten(const data_t * data, bool with_data, char *
     return mpi_errno;
 }
 
+/* It is left where it is. */
+MPL_STATIC_INLINE_PREFIX bool stays(const team_t * team, size_t bytes)
+{
+    return bytes > MPL_MIN(team->limit, PM_TEAM_PAGE);
+}
+
 /* Enters with it, or with where it is: then `*lent`, and `*copy` is to be freed when all have read. */
 MPL_STATIC_INLINE_PREFIX int enter_with_whole(team_t * team, const data_t * data, bool * lent, char **copy)
 {
@@ -298,7 +304,7 @@ MPL_STATIC_INLINE_PREFIX int enter_with_whole(team_t * team, const data_t * data
     place_t place;
 
     *copy = NULL;
-    *lent = data->bytes > team->limit;
+    *lent = stays(team, data->bytes);
     if (!*lent)
         return enter_with(team, data);
     mpi_errno = lend(data, &place, copy);
@@ -309,7 +315,7 @@ MPL_STATIC_INLINE_PREFIX int enter_with_whole(team_t * team, const data_t * data
 MPL_STATIC_INLINE_PREFIX int take_whole(team_t * team, int rank, const data_t * data)
 {
     int mpi_errno;
-    bool lent = data->bytes > team->limit;
+    bool lent = stays(team, data->bytes);
     const char *said;
     place_t place;
 
@@ -343,7 +349,7 @@ MPL_STATIC_INLINE_PREFIX int enter_with_parts(team_t * team, const parts_t * par
         total += part.bytes;
         must_pack = must_pack || !part.plain;
     }
-    *lent = table_bytes + total > team->limit;
+    *lent = stays(team, table_bytes + total);
     if (!*lent || must_pack) {
         if (*lent) {
             place = *copy = MPL_malloc(total, MPL_MEM_COLL);

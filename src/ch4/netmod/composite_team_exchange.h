@@ -32,8 +32,11 @@ MPL_STATIC_INLINE_PREFIX int begin_exchange(team_t * team, const parts_t * from,
             continue;
         exchange->sent[rank] = source.bytes;
         exchange->received[rank] = target.bytes;
-        if (unlikely(equal && source.bytes != target.bytes))
-            return mismatch(team, source.bytes, target.bytes);
+        if (unlikely(equal && source.bytes != target.bytes)) {
+            mpi_errno = mismatch(team, source.bytes, target.bytes);
+            team->harmless = false;     /* no step was taken */
+            goto fn_fail;
+        }
         mpi_errno = flatten(&source, true, &exchange->sources[rank], &exchange->copies[rank]);
         MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = flatten(&target, false, &exchange->targets[rank], &exchange->copies[team->ranks + rank]);
