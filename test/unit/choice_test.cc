@@ -40,6 +40,13 @@ void expect_switch(const pm_switch &its, std::size_t board, bool memory)
     EXPECT_EQ(its.memory, memory);
 }
 
+// What goes page by page, if it is longer than one.
+bool has_pieces(pm_collective operation)
+{
+    return operation == PM_COLL_BCAST || operation == PM_COLL_REDUCE || operation == PM_COLL_SCAN || operation == PM_COLL_ALLGATHER ||
+           operation == PM_COLL_ALLTOALL;
+}
+
 // A file with this text, while it is needed.
 struct Table {
     explicit Table(const std::string &text) : path(testing::TempDir() + "choice_test." + std::to_string(getpid())) { std::ofstream(path) << text; }
@@ -72,16 +79,21 @@ TEST(Choice, WhatGoesWhere)
 TEST(Choice, WhatIsTakenWithoutSettings)
 {
     Choices choices;
-    for (pm_collective operation : {PM_COLL_BARRIER, PM_COLL_REDUCE, PM_COLL_ALLREDUCE, PM_COLL_GATHER, PM_COLL_SCATTER, PM_COLL_ALLGATHER,
-                                   PM_COLL_ALLTOALL, PM_COLL_REDUCE_SCATTER, PM_COLL_SCAN})
-        expect_switch(choices.of(operation), PM_TEAM_PAGE, true);
-    expect_switch(choices.of(PM_COLL_BCAST), PM_TEAM_BCAST_PIECES, true);
-    for (pm_collective operation : {PM_COLL_REDUCE, PM_COLL_SCAN}) {
-        expect_switch(choices.of(operation, PM_TEAM_REDUCE_PIECES_RANKS), endless, true);
-        expect_switch(choices.of(operation, PM_TEAM_REDUCE_PIECES_RANKS, true, true), PM_TEAM_PAGE, true);
+    for (bool crowded : {false, true}) {
+        for (pm_collective operation : {PM_COLL_BARRIER, PM_COLL_ALLREDUCE, PM_COLL_GATHER, PM_COLL_SCATTER, PM_COLL_REDUCE_SCATTER})
+            expect_switch(choices.of(operation, 8, true, crowded), PM_TEAM_PAGE, true);
+        expect_switch(choices.of(PM_COLL_ALLGATHER, 8, true, crowded), endless, true);
+        expect_switch(choices.of(PM_COLL_SCAN, 8, true, crowded), endless, false);
+        expect_switch(choices.of(PM_COLL_BCAST, 8, true, crowded), crowded ? PM_TEAM_BCAST_PIECES : endless, true);
+        expect_switch(choices.of(PM_COLL_ALLTOALL, 8, true, crowded), crowded ? PM_TEAM_ALLTOALL_PIECES : endless, true);
+        const int few = crowded ? PM_TEAM_REDUCE_PIECES_CROWD : PM_TEAM_REDUCE_PIECES_RANKS;
+        expect_switch(choices.of(PM_COLL_REDUCE, few, true, crowded), endless, true);
+        expect_switch(choices.of(PM_COLL_REDUCE, few + 1, true, crowded), PM_TEAM_PAGE, true);
     }
-    for (int operation = 0; operation < PM_COLLECTIVES; ++operation)
-        expect_switch(choices.of(static_cast<pm_collective>(operation), 2, false), PM_TEAM_PAGE, false);
+    for (int i = 0; i < PM_COLLECTIVES; ++i) {
+        auto operation = static_cast<pm_collective>(i);
+        expect_switch(choices.of(operation, 2, false), has_pieces(operation) ? endless : PM_TEAM_PAGE, false);
+    }
 }
 
 TEST(Choice, WhatTheUserChoseIsTaken)
@@ -89,13 +101,16 @@ TEST(Choice, WhatTheUserChoseIsTaken)
     Choices messages("messages"), board("board"), memory("memory");
     for (int i = 0; i < PM_COLLECTIVES; ++i) {
         auto operation = static_cast<pm_collective>(i);
-        bool pieces = operation == PM_COLL_BCAST || operation == PM_COLL_REDUCE || operation == PM_COLL_SCAN;
+        const std::size_t all = has_pieces(operation) ? endless : PM_TEAM_PAGE;
         for (bool reads : {false, true}) {
             EXPECT_EQ(messages.of(operation, 8, reads).messages, 1);
-            expect_switch(board.of(operation, 8, reads), pieces ? endless : PM_TEAM_PAGE, false);
+            expect_switch(board.of(operation, 8, reads), all, false);
         }
-        expect_switch(memory.of(operation), 0, true);
-        expect_switch(memory.of(operation, 8, false), PM_TEAM_PAGE, false);
+        if (operation == PM_COLL_SCAN)
+            expect_switch(memory.of(operation), endless, false);  // there is no other way
+        else
+            expect_switch(memory.of(operation), 0, true);
+        expect_switch(memory.of(operation, 8, false), all, false);
     }
 }
 
@@ -115,12 +130,12 @@ TEST(Choice, ATableSaysUpToWhereTheBoardIsTaken)
         expect_switch(choices.of(PM_COLL_BCAST, ranks), 1000, true);
     for (int ranks : {5, 16})
         expect_switch(choices.of(PM_COLL_BCAST, ranks), 200000, true);
-    expect_switch(choices.of(PM_COLL_BCAST, 17), PM_TEAM_BCAST_PIECES, true);
-    expect_switch(choices.of(PM_COLL_BCAST, 4, false), PM_TEAM_PAGE, false);
+    expect_switch(choices.of(PM_COLL_BCAST, 17), endless, true);
+    expect_switch(choices.of(PM_COLL_BCAST, 4, false), endless, false);
     expect_switch(choices.of(PM_COLL_ALLGATHER), 0, true);
     expect_switch(choices.of(PM_COLL_GATHER), PM_TEAM_PAGE, true);
     expect_switch(choices.of(PM_COLL_REDUCE, 4, true, true), endless, true);
-    expect_switch(choices.of(PM_COLL_SCAN), PM_TEAM_PAGE, true);
+    expect_switch(choices.of(PM_COLL_SCATTER), PM_TEAM_PAGE, true);
     Choices chosen("memory", table.path.c_str());
     expect_switch(chosen.of(PM_COLL_BCAST, 4), 0, true);
 }

@@ -384,6 +384,14 @@ int MPIDI_COMPOSITE_team_lost(MPIDI_COMPOSITE_team_t * team, int rank)
                                 "**composite %s", text);
 }
 
+/* For whom it waits; -1: for nobody any more. */
+static int awaited(MPIDI_COMPOSITE_team_t * team, int (*ready) (pm_team *, size_t), size_t what)
+{
+    if (ready(team->team, what))
+        return -1;
+    return ready == is_here ? (int) what : pm_team_last(team->team, what, ready == pm_team_has_much_room);
+}
+
 static int wait_until(MPIDI_COMPOSITE_team_t * team, int (*ready) (pm_team *, size_t), size_t what)
 {
     int mpi_errno = MPI_SUCCESS;
@@ -398,7 +406,7 @@ static int wait_until(MPIDI_COMPOSITE_team_t * team, int (*ready) (pm_team *, si
             continue;
         mpi_errno = MPID_Progress_test(NULL);
         MPIR_ERR_CHECK(mpi_errno);
-        rank = ready == is_here ? (int) what : pm_team_last(team->team, what, ready == pm_team_has_much_room);
+        rank = awaited(team, ready, what);
         if (rank < 0)
             continue;
         if (pm_wait_step(core)) {
@@ -410,7 +418,8 @@ static int wait_until(MPIDI_COMPOSITE_team_t * team, int (*ready) (pm_team *, si
             pm_wait_disarm(core);
             pm_team_is_awake(team->team);
         }
-        if ((slept || looks % 65536 == 0) && pm_team_is_gone(team->team, rank) && !ready(team->team, what))
+        /* Who has come meanwhile may have done all, and left. */
+        if ((slept || looks % 65536 == 0) && pm_team_is_gone(team->team, rank) && awaited(team, ready, what) == rank)
             return MPIDI_COMPOSITE_team_lost(team, rank);
     }
     pm_wait_restart();
