@@ -400,7 +400,7 @@ static op_t *make_op(MPIR_Comm * comm, const team_t * team, kind_t kind, MPIR_Re
     MPIR_Comm_add_ref(comm);
     op->kind = kind;
     op->pages = 1;
-    op->limit = lends[kind] ? pm_switch_in_one_step(&team->ways[operations[kind]]).board : PM_TEAM_PAGE;
+    op->limit = lends[kind] ? team->ways[operations[kind]].board : PM_TEAM_PAGE;
     op->request = *request;
     op->mine = data_of(NULL, 0, MPI_BYTE);
     op->from.type = op->to.type = MPI_BYTE;

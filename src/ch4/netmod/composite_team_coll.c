@@ -240,7 +240,7 @@ int MPIDI_COMPOSITE_team_gather(team_t * team, const void *sendbuf, MPI_Aint sen
                                 MPI_Aint recvcount, MPI_Datatype recvtype, int root)
 {
     bool in_place = sendbuf == MPI_IN_PLACE;
-    data_t mine = data_of(in_place ? NULL : sendbuf, in_place ? 0 : sendcount, in_place ? MPI_BYTE : sendtype);
+    data_t mine = data_or_none(sendbuf, sendcount, sendtype);
     parts_t all = { 0 };
 
     if (team->rank == root)
@@ -252,7 +252,7 @@ int MPIDI_COMPOSITE_team_gatherv(team_t * team, const void *sendbuf, MPI_Aint se
                                  const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype, int root)
 {
     bool in_place = sendbuf == MPI_IN_PLACE;
-    data_t mine = data_of(in_place ? NULL : sendbuf, in_place ? 0 : sendcount, in_place ? MPI_BYTE : sendtype);
+    data_t mine = data_or_none(sendbuf, sendcount, sendtype);
     parts_t all = { 0 };
 
     if (team->rank == root)
@@ -298,7 +298,7 @@ int MPIDI_COMPOSITE_team_scatter(team_t * team, const void *sendbuf, MPI_Aint se
                                  MPI_Aint recvcount, MPI_Datatype recvtype, int root)
 {
     bool in_place = recvbuf == MPI_IN_PLACE;
-    data_t mine = data_of(in_place ? NULL : recvbuf, in_place ? 0 : recvcount, in_place ? MPI_BYTE : recvtype);
+    data_t mine = data_or_none(recvbuf, recvcount, recvtype);
     parts_t all = { 0 };
 
     if (team->rank == root)
@@ -310,7 +310,7 @@ int MPIDI_COMPOSITE_team_scatterv(team_t * team, const void *sendbuf, const MPI_
                                   MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount, MPI_Datatype recvtype, int root)
 {
     bool in_place = recvbuf == MPI_IN_PLACE;
-    data_t mine = data_of(in_place ? NULL : recvbuf, in_place ? 0 : recvcount, in_place ? MPI_BYTE : recvtype);
+    data_t mine = data_or_none(recvbuf, recvcount, recvtype);
     parts_t all = { 0 };
 
     if (team->rank == root)

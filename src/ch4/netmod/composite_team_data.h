@@ -33,6 +33,12 @@ MPL_STATIC_INLINE_PREFIX data_t data_of(const void *buffer, MPI_Aint count, MPI_
     return data;
 }
 
+/* None, where it is MPI_IN_PLACE: then count and datatype may be anything. */
+MPL_STATIC_INLINE_PREFIX data_t data_or_none(const void *buffer, MPI_Aint count, MPI_Datatype type)
+{
+    return buffer == MPI_IN_PLACE ? data_of(NULL, 0, MPI_BYTE) : data_of(buffer, count, type);
+}
+
 /* What belongs to each rank of a vector of blocks. */
 typedef struct {
     char *buffer;
