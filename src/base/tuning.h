@@ -16,6 +16,9 @@
  * bench/run --only coll --ranks 8,16 */
 #define PM_EMPTY_POLLS_BEFORE_YIELD 20
 
+/* Polls in a row that look at shared memory only, where nobody is reached otherwise. bench/run --only latency */
+#define PM_SPARED_POLLS 63
+
 /* A profile: after how many polls in vain a call is said to wait: more than an answer of another core takes. */
 #define PM_POLLS_BEFORE_LATE 128
 

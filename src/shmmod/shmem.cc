@@ -519,8 +519,10 @@ unsigned Shmem::drain(Incoming *incoming)
         incoming->consumer.pop(view.kind);
         ++count;
     }
-    if (count > 0)
+    if (count > 0 && recent_ != incoming) {
         recent_ = incoming;
+        recent_bit_ = header_->claimed.load(std::memory_order_relaxed) <= ready_bits ? ready_bit(incoming->slot) : 0;
+    }
     if (count == cells_a_drain)
         header_->ready.fetch_or(ready_bit(incoming->slot), std::memory_order_relaxed);  // come back
     return count;
@@ -597,8 +599,10 @@ void Shmem::give_back(std::uint32_t slot)
                          std::min<std::size_t>(control.bulk_memory, bulk_size);
     if (incoming->foreign && !incoming->died)
         has_left(incoming->identity());
-    if (recent_ == incoming.get())
+    if (recent_ == incoming.get()) {
         recent_ = nullptr;
+        recent_bit_ = 0;
+    }
     // Memory that stays is cleared instead.
     if (!give_up(host_->descriptor(), card_.region + slot_offset(slot), slot_room))
         std::memset(static_cast<void *>(incoming->mapping.data()), 0, sizeof(RingMemory<std::atomic>));

@@ -128,6 +128,14 @@ class Shmem {
         return bits == 0 ? 0 : drain_ready(bits);
     }
 
+    // poll() would deliver nothing. The bit of the ring that has just spoken says nothing that the ring does not: it is left alone, so that
+    // its sender and we do not take the line of the ready word from each other with every message. A poll() now and then clears it.
+    bool is_quiet() const
+    {
+        return !(recent_ != nullptr && recent_->consumer.ready()) &&
+               (header_->ready.load(std::memory_order_relaxed) & ~(sleeping | recent_bit_)) == 0;
+    }
+
     bool arm() { return arm_doorbell(&header_->ready); }
     void sleep(std::chrono::nanoseconds limit) { sleep_on_doorbell(&header_->ready, limit); }
     void disarm() { disarm_doorbell(&header_->ready); }
@@ -255,6 +263,7 @@ class Shmem {
     std::vector<std::unique_ptr<Incoming>> incoming_;
     std::unordered_map<std::uint64_t, pm_peer *> sources_;  // by the tokens of their regions
     Incoming *recent_ = nullptr;  // whom we heard last: looked at first
+    std::uint32_t recent_bit_ = 0;  // of the ready word, where it is nobody else's
     std::uint32_t recent_turns_ = 0;
     std::vector<Peer *> foreign_;  // peers of other jobs
     std::vector<Peer *> own_;      // and of ours, in the order in which they are looked after

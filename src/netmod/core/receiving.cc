@@ -1,6 +1,7 @@
 // Receiving: what devices deliver, when each of them is polled, and progress.
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -93,7 +94,8 @@ bool has_turn(const pm_core *core, Channel *channel)
     std::uint32_t interval = !channel->has_peers                                               ? PM_ALONE_INTERVAL
                              : core->has_neighbours && core->quiet_polls < PM_QUIET_BEFORE_ALL ? PM_BUSY_INTERVAL
                                                                                                : 1;
-    if (++channel->skipped < interval) [[likely]]
+    channel->skipped += core->stands_for;
+    if (channel->skipped < interval) [[likely]]
         return false;
     channel->skipped = 0;
     return true;
@@ -154,6 +156,33 @@ int look_after_others(pm_core *core)
     return 0;
 }
 
+// Where everybody is reached by shared memory and on a core of his own, most polls look there and nowhere else.
+bool may_spare_polls(const pm_core *core)
+{
+    auto may_wait = [](const Channel *channel) { return !channel->has_peers && !channel->capabilities.quick_poll; };
+    return core->links.direct != nullptr && !core->watches && !core->oversubscribed && std::ranges::all_of(core->links.by_turns, may_wait);
+}
+
+void something_came(pm_core *core)
+{
+    core->quiet_polls = 0;
+    waiter.idle_polls = 0;
+    waiter.empty_polls = 0;
+    if (pm::profile::on.load(std::memory_order_relaxed) && pm::profile::this_thread != nullptr) [[unlikely]]
+        pm::profile::this_thread->goes_on();
+}
+
+// In one of those polls: apart, as progress() is, so that those that find nothing do not pay for it with registers.
+[[gnu::noinline]] int deliver_spared(pm_core *core)
+{
+    core->polling = true;
+    auto done = static_cast<int>(core->links.direct->poll());
+    core->polling = false;
+    if (done != 0)
+        something_came(core);
+    return done;
+}
+
 int poll_devices(pm_core *core)
 {
     if (core->gave_up) [[unlikely]] {
@@ -170,8 +199,10 @@ int poll_devices(pm_core *core)
     if (by_networks < 0)
         return -1;
     done += by_networks;
-    core->quiet_polls = done > 0 ? 0 : core->quiet_polls + 1;
-    if ((all || ++core->polls % polls_between_idle == 0) && look_after_others(core) < 0) [[unlikely]]
+    core->quiet_polls = done > 0 ? 0 : core->quiet_polls + core->stands_for;
+    core->polls += core->stands_for;
+    bool has_come_round = core->polls % polls_between_idle < core->stands_for;
+    if ((all || has_come_round) && look_after_others(core) < 0) [[unlikely]]
         return -1;
     if (core->watches) {
         if (done > 0)
@@ -179,6 +210,28 @@ int poll_devices(pm_core *core)
         else if (core->quiet_polls > PM_QUIET_BEFORE_ALL)
             pm::watch_hosts(core);
     }
+    return done;
+}
+
+[[gnu::noinline]] int progress(pm_core *core)
+{
+    if (core->polling) [[unlikely]]
+        return 0;  // from within an upcall
+    core->polling = true;
+    core->stands_for = 1 + core->spares - core->spared;
+    if (!waiter.in_background)
+        core->foreground_polls.store(core->foreground_polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    int done = poll_devices(core);
+    if (core->any_queued.load(std::memory_order_relaxed) && done >= 0) [[unlikely]] {
+        int flushed = pm::flush_all(core);
+        done = flushed < 0 ? -1 : done + flushed;
+    }
+    core->polling = false;
+    core->spares = core->spared = done >= 0 && may_spare_polls(core) ? PM_SPARED_POLLS : 0;
+    if (done != 0)
+        something_came(core);
+    else if (core->oversubscribed && ++waiter.empty_polls > PM_EMPTY_POLLS_BEFORE_YIELD)
+        sched_yield();
     return done;
 }
 
@@ -201,30 +254,18 @@ extern "C" {
 
 int pm_progress(pm_core *core)
 {
-    if (core->polling) [[unlikely]]
-        return 0;  // from within an upcall
-    core->polling = true;
-    if (!waiter.in_background)
-        core->foreground_polls.store(core->foreground_polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    int done = poll_devices(core);
-    if (core->any_queued.load(std::memory_order_relaxed) && done >= 0) [[unlikely]] {
-        int flushed = pm::flush_all(core);
-        done = flushed < 0 ? -1 : done + flushed;
+    // Not when there is more to do.
+    if (core->spared != 0 && !core->polling && !core->any_queued.load(std::memory_order_relaxed) &&
+        !core->look_everywhere.load(std::memory_order_relaxed)) [[likely]] {
+        --core->spared;
+        return core->links.direct->is_quiet() ? 0 : deliver_spared(core);
     }
-    core->polling = false;
-    if (done != 0) {
-        waiter.idle_polls = 0;
-        waiter.empty_polls = 0;
-        if (pm::profile::on.load(std::memory_order_relaxed) && pm::profile::this_thread != nullptr) [[unlikely]]
-            pm::profile::this_thread->goes_on();
-    } else if (core->oversubscribed && ++waiter.empty_polls > PM_EMPTY_POLLS_BEFORE_YIELD) {
-        sched_yield();
-    }
-    return done;
+    return progress(core);
 }
 
 void pm_give_up(pm_core *core, const char *text)
 {
+    core->spares = core->spared = 0;
     if (!core->gave_up)
         core->gave_up = {pm::Status::failed, text};
 }

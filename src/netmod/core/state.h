@@ -118,6 +118,8 @@ struct pm_core {
     pm::Time pulling{};                               // the time that pulls took, if one is
     pm::Error gave_up;  // why nothing goes on any more
     std::uint32_t polls = 0;
+    std::uint32_t spares = 0, spared = 0;  // polls that only look at shared memory, before the next whole one: given, and left
+    std::uint32_t stands_for = 1;          // polls, of a whole one
     std::atomic<std::uint32_t> foreground_polls{0};  // by threads that are not in the background; some may be missed
     std::atomic<std::uint32_t> polls_seen{0};        // of these, by the thread that is
     std::atomic<bool> look_everywhere{false};        // after a sleep

@@ -67,12 +67,9 @@ static void yield(const pm::WaitPlan &plan)
     sched_yield();
 }
 
-extern "C" {
-
-int pm_wait_step(pm_core *core)
+static int wait_longer(pm_core *core)
 {
     pm::make_wait_plans(core);
-    waiter.empty_polls = 0;
     const pm::WaitPlan &own = waiter.in_background ? core->background_plan : core->wait_plan;
     pm::WaitAction action = own.action(waiter.idle_polls++);
     // Not before it has polled for a while: who answers at once is not late.
@@ -89,6 +86,20 @@ int pm_wait_step(pm_core *core)
             break;
     }
     return 1;
+}
+
+extern "C" {
+
+int pm_wait_step(pm_core *core)
+{
+    waiter.empty_polls = 0;
+    // [W1] as in make_wait_plans(); pairs with [W2].
+    if (core->planned.load(std::memory_order_acquire) && waiter.idle_polls < core->wait_plan.polls && !waiter.in_background &&
+        !pm::profile::on.load(std::memory_order_relaxed)) [[likely]] {
+        ++waiter.idle_polls;
+        return 0;
+    }
+    return wait_longer(core);
 }
 
 int pm_wait_in_background(pm_core *core)
