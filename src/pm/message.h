@@ -14,6 +14,31 @@ using Envelope = pm_envelope;
 // Produces bytes [offset, offset + size) of a payload that is not contiguous in memory.
 using PackFunction = void (*)(void *context, std::size_t offset, void *destination, std::size_t size);
 
+// For what is short more often than not: without a call then.
+inline void copy_short(void *destination, const void *source, std::size_t count)
+{
+    auto to = static_cast<std::byte *>(destination);
+    auto from = static_cast<const std::byte *>(source);
+    if (count > 16) {
+        std::memcpy(to, from, count);
+    } else if (count >= 8) {
+        std::uint64_t first, last;
+        std::memcpy(&first, from, 8);
+        std::memcpy(&last, from + count - 8, 8);
+        std::memcpy(to, &first, 8);
+        std::memcpy(to + count - 8, &last, 8);
+    } else if (count >= 4) {
+        std::uint32_t first, last;
+        std::memcpy(&first, from, 4);
+        std::memcpy(&last, from + count - 4, 4);
+        std::memcpy(to, &first, 4);
+        std::memcpy(to + count - 4, &last, 4);
+    } else {
+        for (std::size_t i = 0; i < count; ++i)
+            to[i] = from[i];
+    }
+}
+
 struct Payload {
     const void *data = nullptr;
     std::size_t size = 0;
@@ -27,9 +52,12 @@ struct Payload {
         if (pack != nullptr)
             pack(pack_context, offset, destination, count);
         else
-            std::memcpy(destination, static_cast<const std::byte *>(data) + offset, count);
+            copy_short(destination, static_cast<const std::byte *>(data) + offset, count);
     }
 };
+
+// Of most messages of MPI: devices may have a shorter way for it.
+inline constexpr std::size_t short_header = 16;
 
 struct Message {
     std::uint8_t tag = 0;

@@ -116,6 +116,18 @@ class Producer {
         return true;
     }
 
+    // The same for a header of short_header bytes and a payload that fits behind it.
+    bool push_short(std::uint8_t tag, const void *header, const void *data, std::size_t size)
+    {
+        if (!has_cell()) [[unlikely]]
+            return false;
+        Cell<Atomic> &cell = cell_at(next_);
+        std::memcpy(cell.bytes, header, short_header);
+        copy_short(cell.bytes + short_header, data, size);
+        publish(cell, CellKind::small, tag, static_cast<std::uint16_t>(short_header << 8 | size), bulk_head_);
+        return true;
+    }
+
     // The first part of a message: header and the start of the payload, `*accepted` bytes of it; all of a whole_piece.
     bool push_first(const Message &message, std::size_t *accepted)
     {

@@ -118,6 +118,17 @@ class Shmem {
         return true;
     }
 
+    // The same with a header of short_header bytes.
+    bool try_send_short(Peer *peer, std::uint8_t tag, const void *header, const void *data, std::size_t size)
+    {
+        if (short_header + size > small_capacity) [[unlikely]]
+            return try_send_whole(peer, {tag, header, short_header, {data, size, nullptr, nullptr}});
+        if (peer->ready == nullptr || !peer->producer.push_short(tag, header, data, size)) [[unlikely]]
+            return false;
+        ring(peer);
+        return true;
+    }
+
     // Number of cells delivered. A ring that has just spoken is answered before the ready word is looked at: the sender's
     // change of that word is still on its way, and waiting for the line would delay the answer.
     unsigned poll()

@@ -441,6 +441,13 @@ class Connection {
             return direct_->try_send_whole(direct_peer(), message);
         return channel->try_send_whole(peer_, message);
     }
+    // The same with a header of short_header bytes.
+    bool try_send_short(std::uint8_t tag, const void *header, const void *data, std::size_t size) const
+    {
+        if (direct_ != nullptr) [[likely]]
+            return direct_->try_send_short(direct_peer(), tag, header, data, size);
+        return channel->try_send_whole(peer_, {tag, header, short_header, {data, size, nullptr, nullptr}});
+    }
     bool may_sleep() const
     {
         if (direct_ != nullptr) [[likely]]

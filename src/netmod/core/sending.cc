@@ -22,12 +22,18 @@ inline void accepted(pm_peer *peer)
         pm::settle(peer);
 }
 
+// Apart, as most jobs make no profile.
+[[gnu::noinline]] void count_for_profile(pm_peer *peer, std::size_t size)
+{
+    pm::note_size(peer, size);
+}
+
 inline void count(pm_peer *peer, std::size_t size)
 {
     peer->messages++;
     peer->bytes += size;
     if (pm::profile::on.load(std::memory_order_relaxed)) [[unlikely]]
-        pm::note_size(peer, size);
+        count_for_profile(peer, size);
 }
 
 void queue(pm_peer *peer, const pm::Message &message, const pm::SendProgress &progress, void *cookie)
@@ -243,6 +249,13 @@ int pm_send_packed(pm_peer *peer, int tag, const void *header, size_t header_siz
 
 int pm_send_now(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size)
 {
+    if (header_size == pm::short_header && !peer->core->threads && peer->queue.empty()) [[likely]] {
+        if (!peer->used->try_send_short(static_cast<std::uint8_t>(tag), header, data, size)) [[unlikely]]
+            return 0;
+        accepted(peer);
+        count(peer, size);
+        return 1;
+    }
     pm::Message message{static_cast<std::uint8_t>(tag), header, header_size, {data, size, nullptr, nullptr}};
     if (peer->core->threads) [[unlikely]]
         return send_now_inside_gate(peer, message);
