@@ -14,6 +14,7 @@ mpi_core_sources += src/mpid/ch4/netmod/composite/func_table.c \
                     src/mpid/ch4/netmod/composite/composite_hooks.c \
                     src/mpid/ch4/netmod/composite/composite_init.c \
                     src/mpid/ch4/netmod/composite/composite_group.c \
+                    src/mpid/ch4/netmod/composite/composite_matching.c \
                     src/mpid/ch4/netmod/composite/composite_mcast.c \
                     src/mpid/ch4/netmod/composite/composite_measure.c \
                     src/mpid/ch4/netmod/composite/composite_mended.c \

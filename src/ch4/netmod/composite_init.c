@@ -4,6 +4,7 @@
 #include "composite_coll_life.h"
 #include "composite_measure.h"
 #include "composite_handlers.h"
+#include "composite_matching.h"
 #include "composite_report.h"
 #include "composite_why.h"
 #include "composite_win.h"
@@ -436,6 +437,7 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     MPIDI_COMPOSITE_coll_finalize();
     pm_close(MPIDI_COMPOSITE_global.core);
     MPIDI_COMPOSITE_global.core = NULL;
+    MPIDI_COMPOSITE_forget_queued();
     MPIDI_COMPOSITE_why_over();
 
   fn_fail:

@@ -49,4 +49,14 @@ bool MPIDI_COMPOSITE_only_counting_tags(void);
 int MPIDI_COMPOSITE_persistent_start(struct MPIR_Request *request);
 void MPIDI_COMPOSITE_persistent_free(struct MPIR_Request *request);
 
+/* composite_matching.c. What the generic layer queues and looks for, with the lock of the VCI. A receive that is taken has all that
+ * the generic layer needs. */
+void MPIDI_COMPOSITE_queue(struct MPIR_Request *request, bool posted);
+struct MPIR_Request *MPIDI_COMPOSITE_match_posted(int source, int tag, int context);
+struct MPIR_Request *MPIDI_COMPOSITE_match_unexpected(int source, int tag, int context);
+bool MPIDI_COMPOSITE_unpost(struct MPIR_Request *request);
+/* MPI_Recv, except from oneself in a communicator of one: `*request` is NULL when all is done. */
+int MPIDI_COMPOSITE_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, struct MPIR_Comm *comm, int context_offset,
+                         MPI_Status * status, struct MPIR_Request **request);
+
 #endif

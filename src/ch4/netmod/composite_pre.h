@@ -2,6 +2,7 @@
 #ifndef COMPOSITE_PRE_H_INCLUDED
 #define COMPOSITE_PRE_H_INCLUDED
 
+#include "base/match_entry.h"
 #include "netmod/core/core.h"
 #include "composite_mended.h"
 #include "composite_wait.h"
@@ -9,18 +10,24 @@
 /* Our core, and our own handlers: the same numbers in every process. */
 typedef struct {
     pm_core *core;              /* of the process, from MPI_Init to MPI_Finalize; NULL when no device could be opened */
+    int handler_short;          /* a message to be matched, with a header of ours */
     int handler_pulled;         /* the receiver has read a message from our memory */
     int handler_dynamic;        /* greetings between processes that meet at run time */
     int handler_report;         /* what a rank has to say at the end */
 } MPIDI_COMPOSITE_global_t;
 extern MPIDI_COMPOSITE_global_t MPIDI_COMPOSITE_global;
 
-/* A send that is waiting in the core: where its payload is. */
+/* A send that is waiting in the core: where its payload is. Or a receive. */
 typedef struct {
     const void *buffer;
     MPI_Aint count;
     MPI_Datatype datatype;
     int handler_id;
+    /* Of a receive that is posted, or a message that nobody has asked for (composite_matching.c). */
+    pm_match_entry entry;
+    void *place;                /* of a receive into memory in one piece; NULL: it is not, or the generic code received it */
+    size_t room;
+    unsigned in_element;        /* no message for `place` has one of these bits in its size: it would end within an element */
 } MPIDI_COMPOSITE_am_request_t;
 
 typedef struct {

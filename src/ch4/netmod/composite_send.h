@@ -16,9 +16,26 @@ typedef struct {
     MPIDI_COMPOSITE_announced_t announced;
 } MPIDI_COMPOSITE_pull_header_t;
 
+/* The header of a message that leaves at once. Its size is that of the payload; what else the generic header could say is not so. With the
+ * word of a cell in shared memory it leaves 40 bytes for the payload in one cache line. */
+typedef struct {
+    int32_t source;
+    int32_t tag;
+    uint32_t context;
+    uint32_t unused;            /* 0 */
+} MPIDI_COMPOSITE_short_header_t;
+
 /* composite_upcalls.c */
-int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, MPIR_Comm * comm,
-                             MPIDI_COMPOSITE_pull_header_t * header, MPIR_Request ** request);
+int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm, int context_offset,
+                             int flags, MPIR_Errflag_t errflag, const void *data, size_t size, MPIR_Request ** request);
+
+/* At most PM_SEND_NOW_LIMIT bytes; false when the device does not take them now. */
+MPL_STATIC_INLINE_PREFIX bool MPIDI_COMPOSITE_send_short(pm_peer * peer, int source, int tag, int context, const void *data, size_t size)
+{
+    const MPIDI_COMPOSITE_short_header_t header = { source, tag, context, 0 };
+
+    return pm_send_now(peer, MPIDI_COMPOSITE_global.handler_short, &header, sizeof header, data, size);
+}
 
 /* `*taken` is false when the message should go the generic way. */
 MPL_STATIC_INLINE_PREFIX int MPIDI_COMPOSITE_send(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag,
@@ -31,7 +48,6 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_COMPOSITE_send(const void *buf, MPI_Aint coun
     size_t size;
     MPIR_Datatype *type ATTRIBUTE((unused));
     pm_peer *peer = MPIDI_COMPOSITE_AV(addr).peer;
-    MPIDI_COMPOSITE_pull_header_t header;
     const void *data;
 
     *taken = false;
@@ -39,18 +55,12 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_COMPOSITE_send(const void *buf, MPI_Aint coun
     if (!contiguous)
         return MPI_SUCCESS;
     data = MPIR_get_contig_ptr(buf, true_lb);
-    header.generic.src_rank = comm->rank;
-    header.generic.tag = tag;
-    header.generic.context_id = comm->context_id + context_offset;
-    header.generic.error_bits = errflag;
-    header.generic.flags = flags;
-    header.generic.sreq_ptr = NULL;
-    header.generic.data_sz = size;
-    header.generic.rndv_hdr_sz = 0;
     switch (pm_departure_of(peer, size, flags & MPIDIG_AM_SEND_FLAGS_SYNC)) {
     case PM_DEPARTS_NOW:
+        if (unlikely(errflag != MPIR_ERR_NONE))
+            break;
         /* Sending has a lock of its own in the core: another thread may be receiving. */
-        *taken = pm_send_now(peer, MPIDIG_SEND, &header.generic, sizeof header.generic, data, size);
+        *taken = MPIDI_COMPOSITE_send_short(peer, comm->rank, tag, comm->context_id + context_offset, data, size);
         if (likely(*taken)) {
             if (*request == NULL)
                 *request = MPIR_Request_create_complete(MPIR_REQUEST_KIND__SEND);
@@ -60,8 +70,7 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_COMPOSITE_send(const void *buf, MPI_Aint coun
         break;
     case PM_DEPARTS_BY_PULL:
         *taken = true;
-        header.announced.address = (uint64_t) (uintptr_t) data;
-        mpi_errno = MPIDI_COMPOSITE_announce(buf, count, datatype, rank, comm, &header, request);
+        mpi_errno = MPIDI_COMPOSITE_announce(buf, count, datatype, rank, tag, comm, context_offset, flags, errflag, data, size, request);
         break;
     case PM_DEPARTS_LATER:
         break;

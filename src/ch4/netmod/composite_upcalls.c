@@ -2,6 +2,7 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_handlers.h"
+#include "composite_matching.h"
 #include "composite_send.h"
 #include "netmod/core/handlers.h"
 #include "netmod/core/setup.h"
@@ -211,7 +212,7 @@ static void *arrived_in_part(const pm_envelope * envelope, void *piece, size_t p
     return rreq;
 }
 
-static void *arrived(pm_core * core, const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
+void *MPIDI_COMPOSITE_generic_arrived(pm_core * core, const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
 {
     if (likely(envelope->tag == MPIDIG_SEND)) {
         if (unlikely(!is_in_order(envelope, total))) {
@@ -339,11 +340,22 @@ static int take_matched(MPIR_Request * rreq, void *offer)
 }
 
 /* Sends the address of a message instead of the message. */
-int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, MPIR_Comm * comm,
-                             MPIDI_COMPOSITE_pull_header_t * header, MPIR_Request ** request)
+int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm, int context_offset,
+                             int flags, MPIR_Errflag_t errflag, const void *data, size_t size, MPIR_Request ** request)
 {
     int mpi_errno = MPI_SUCCESS;
     MPIR_Request *sreq;
+    MPIDI_COMPOSITE_pull_header_t header = {
+        .generic = {
+                    .src_rank = comm->rank,
+                    .tag = tag,
+                    .context_id = comm->context_id + context_offset,
+                    .error_bits = errflag,
+                    .flags = flags,
+                    .data_sz = size,
+                    .rndv_hdr_sz = sizeof header.announced},
+        .announced = {.address = (uint64_t) (uintptr_t) data}
+    };
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     if (*request == NULL) {
@@ -355,7 +367,7 @@ int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datat
     sreq = *request;
     sreq->comm = comm;
     MPIR_Comm_add_ref(comm);
-    if (header->generic.flags & MPIDIG_AM_SEND_FLAGS_SYNC)
+    if (flags & MPIDIG_AM_SEND_FLAGS_SYNC)
         MPIR_cc_inc(sreq->cc_ptr);      /* the receiver acknowledges the match, too */
 
     /* Kept for the case that the receiver cannot pull after all and asks for the bytes. */
@@ -365,16 +377,14 @@ int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datat
     MPIDIG_REQUEST(sreq, u.send.dest) = rank;
     MPIR_Datatype_add_ref_if_not_builtin(datatype);
 
-    header->generic.sreq_ptr = sreq;
-    header->generic.rndv_hdr_sz = sizeof header->announced;
-    header->announced.number = 0;
-    MPIDIG_AM_SEND_SET_RNDV(header->generic.flags, MPIDI_COMPOSITE_RNDV_PULL);
+    header.generic.sreq_ptr = sreq;
+    MPIDIG_AM_SEND_SET_RNDV(header.generic.flags, MPIDI_COMPOSITE_RNDV_PULL);
     if (pm_can_offer(MPIDI_COMPOSITE_peer(comm, rank))) {
-        mpi_errno = offer(sreq, header, (const void *) (uintptr_t) header->announced.address);
+        mpi_errno = offer(sreq, &header, data);
     } else {
-        MPIR_ERR_CHKANDJUMP(!note_announced(sreq, &header->announced.number), mpi_errno, MPI_ERR_OTHER, "**nomem");
-        mpi_errno = MPIDI_NM_am_send_hdr(rank, comm, MPIDIG_SEND, header, sizeof *header, 0, 0);
-        pm_count_announced(MPIDI_COMPOSITE_peer(comm, rank), header->generic.data_sz);
+        MPIR_ERR_CHKANDJUMP(!note_announced(sreq, &header.announced.number), mpi_errno, MPI_ERR_OTHER, "**nomem");
+        mpi_errno = MPIDI_NM_am_send_hdr(rank, comm, MPIDIG_SEND, &header, sizeof header, 0, 0);
+        pm_count_announced(MPIDI_COMPOSITE_peer(comm, rank), header.generic.data_sz);
     }
 
   fn_fail:
@@ -452,7 +462,7 @@ static void register_tag(int tag, const char *name, size_t smallest_header, bool
         .name = name,
         .smallest_header = (uint32_t) smallest_header,
         .for_strangers = for_strangers,
-        .arrived = arrived,
+        .arrived = tag == MPIDI_COMPOSITE_global.handler_short ? MPIDI_COMPOSITE_short_arrived : MPIDI_COMPOSITE_generic_arrived,
         .more = more,
         .place = place,
         .placed = placed,
@@ -546,6 +556,8 @@ void MPIDI_COMPOSITE_register_own(void)
         { MPIDIG_COMM_ABORT, "abort", sizeof(int), true },
     };
 
+    MPIDI_COMPOSITE_global.handler_short = MPIDIG_am_reg_cb_dynamic(NULL, NULL);
+    register_tag(MPIDI_COMPOSITE_global.handler_short, "short send", sizeof(MPIDI_COMPOSITE_short_header_t), true);
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         register_tag(own[i].tag, own[i].name, own[i].smallest_header, own[i].for_strangers);
     MPIDI_COMPOSITE_global.handler_pulled = MPIDI_COMPOSITE_handle("pulled", pulled, sizeof(uint64_t), false);

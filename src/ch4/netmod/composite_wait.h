@@ -2,6 +2,10 @@
 #ifndef COMPOSITE_WAIT_H_INCLUDED
 #define COMPOSITE_WAIT_H_INCLUDED
 
+/* Which of MPICH's progress hooks have something to do: a bit of each. */
+extern int MPIDI_COMPOSITE_hooks;
+#define MPIDI_COMPOSITE_HAS_HOOKS() unlikely(__atomic_load_n(&MPIDI_COMPOSITE_hooks, __ATOMIC_ACQUIRE) != 0)
+
 /* In MPI_Wait and everything built on it; `state` remembers how much had been completed before this round. Between that round
  * and the sleep another thread may have completed what we wait for: look again once the doorbell is armed. */
 #define MPIDI_COMPOSITE_WAIT(state)                                                                            \

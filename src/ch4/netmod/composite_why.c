@@ -5,6 +5,7 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_calls.h"
+#include "composite_matching.h"
 #include "composite_why.h"
 #include "coll/window/direct.h"
 #include "coll/window/window.h"
@@ -241,23 +242,35 @@ static void say_request(lines_t * lines, MPIR_Request * request)
     }
 }
 
-static void say_queue(lines_t * lines, const char *what, MPIR_Request * head, unsigned long *more)
-{
-    int count = 0;
+typedef struct {
+    lines_t *lines;
+    const char *what;
+    bool posted;
+    int count;
+    unsigned long more;
+} queue_listing_t;
 
-    for (MPIR_Request * request = head; request; request = request->next) {
-        MPIR_Context_id_t context = MPIDIG_REQUEST(request, u.recv.context_id);
-        if (count++ >= OPERATIONS_MOST) {
-            ++*more;
-            continue;
-        }
-        bool collective = (context & MPIR_CONTEXT_SUFFIX_MASK) == MPIR_CONTEXT_INTRA_COLL;
-        say_operation(lines, what, collective ? "collective" : what[0] == 'p' ? "receive" : "message", find_communicator(has_context, &context),
-                      MPIDIG_REQUEST(request, u.recv.source),
-                      collective ? UNKNOWN_TAG : MPIDIG_REQUEST(request, u.recv.tag) == MPI_ANY_TAG ? MPI_ANY_TAG :
-                      MPIR_TAG_MASK_ERROR_BITS(MPIDIG_REQUEST(request, u.recv.tag)),
-                      what[0] == 'p' ? 0 : (size_t) MPIDIG_REQUEST(request, count));
+static void list_queued(const MPIDI_COMPOSITE_queued_t * queued, void *context)
+{
+    queue_listing_t *listing = context;
+    MPIR_Context_id_t id = queued->context;
+    bool collective = (id & MPIR_CONTEXT_SUFFIX_MASK) == MPIR_CONTEXT_INTRA_COLL;
+
+    if (listing->count++ >= OPERATIONS_MOST) {
+        listing->more++;
+        return;
     }
+    say_operation(listing->lines, listing->what, collective ? "collective" : listing->posted ? "receive" : "message",
+                  find_communicator(has_context, &id), queued->source, collective ? UNKNOWN_TAG : queued->tag, queued->bytes);
+}
+
+/* How many more there are than are listed. */
+static unsigned long say_queue(lines_t * lines, const char *what, bool posted)
+{
+    queue_listing_t listing = { lines, what, posted, 0, 0 };
+
+    MPIDI_COMPOSITE_each_queued(posted, list_queued, &listing);
+    return listing.more;
 }
 
 /* ---- windows ---- */
@@ -408,7 +421,7 @@ static lines_t world_said;      /* of MPI_COMM_WORLD, once MPI_Finalize has free
 static bool describe(lines_t * lines)
 {
     listing_t listing = { lines, 0 };
-    unsigned long more_unexpected = 0, more_posted = 0;
+    unsigned long more_unexpected, more_posted;
     char host[256] = "", name[256];
 
     if (!begin(lines))
@@ -421,8 +434,8 @@ static bool describe(lines_t * lines)
         say(lines, "%s", world_said.bytes);
     say_call(lines, &MPIDI_COMPOSITE_this_thread);
     (void) MPIDI_COMPOSITE_each_thread(say_thread, lines);
-    say_queue(lines, "unexpected", MPIDI_global.per_vci[0].unexp_list, &more_unexpected);
-    say_queue(lines, "posted", MPIDI_global.per_vci[0].posted_list, &more_posted);
+    more_unexpected = say_queue(lines, "unexpected", false);
+    more_posted = say_queue(lines, "posted", true);
     say(lines, "more\t%lu\t%lu\n", more_unexpected, more_posted);
     say_locks(lines);
     return true;

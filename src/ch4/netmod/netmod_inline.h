@@ -2,8 +2,7 @@
 #define NETMOD_INLINE_H_INCLUDED
 
 #include "composite_send.h"
-#include "netmod_am_fallback_recv.h"
-#include "netmod_am_fallback_probe.h"
+#include "composite_recv.h"
 #include "composite_rma.h"
 #include "composite_coll.h"
 #include "composite_part.h"

@@ -1,0 +1,620 @@
+/* Where messages and receives meet: the two queues of base/matching.h, and the way of a short message that avoids MPICH's generic layer.
+ *
+ * A short message is whole, contiguous and not synchronous; most are. It goes from the ring to its place in one copy when its receive is
+ * posted, in memory in one piece, and large enough. One that comes too early is kept here, without a request. MPI_Recv posts a
+ * receive on its stack. For everything else (rendezvous, synchronous sends, datatypes with gaps, messages that are too long, MPI_Mprobe)
+ * receives and messages become requests as the generic layer makes them, and go on there: it finds the same ones, because its
+ * queues are these (maint/graft-mpich).
+ *
+ * All with the lock of the VCI, but for waiting. */
+#include "mpidimpl.h"
+#include "composite_impl.h"
+#include "composite_matching.h"
+#include "composite_send.h"
+#include "base/matching.h"
+#include "mpidig_pt2pt_callbacks.h"
+
+#include <stdlib.h>
+
+_Static_assert((int) PM_ANY_SOURCE == MPI_ANY_SOURCE && (int) PM_ANY_TAG == MPI_ANY_TAG, "wildcards are MPI's");
+
+static pm_match_queue receives = {.of_receives = true };
+static pm_match_queue messages;
+
+/* What an entry is inside of. */
+enum { OF_REQUEST, OF_BLOCKED, OF_KEPT };
+
+#define OWNER(entry, type, member) ((type *) ((char *) (entry) - offsetof(type, member)))
+
+static MPIR_Request *request_around(pm_match_entry * entry)
+{
+    return OWNER(entry, MPIR_Request, dev.ch4.am.netmod_am.composite.entry);
+}
+
+static void name_entry(pm_match_entry * entry, int owner, MPIR_Context_id_t context, int source, int tag)
+{
+    entry->owner = owner;
+    entry->context = context;
+    entry->source = source;
+    entry->tag = tag;
+}
+
+/* ---- receives ---- */
+
+/* Where messages for a receive go that need nothing but a copy. */
+typedef struct {
+    char *start;                /* NULL: not in one piece */
+    size_t room;
+    unsigned in_element;        /* bits that the size of a message may not have: it would end within an element */
+} place_t;
+
+static place_t place_of(void *buf, MPI_Aint count, MPI_Datatype datatype)
+{
+    static char nothing;
+    place_t place;
+    int contiguous;
+    MPI_Aint true_lb, element;
+    MPIR_Datatype *type ATTRIBUTE((unused));
+
+    MPIDI_Datatype_get_info(count, datatype, contiguous, place.room, type, true_lb);
+    MPIR_Datatype_get_size_macro(datatype, element);
+    place.in_element = (unsigned) element - 1;
+    if (unlikely(!contiguous || element == 0 || (element & (element - 1)) != 0 || element > INT_MAX))
+        place.start = NULL;
+    else
+        place.start = place.room == 0 ? &nothing : (char *) MPIR_get_contig_ptr(buf, true_lb);
+    return place;
+}
+
+static bool fits(const place_t * place, size_t size)
+{
+    return place->start != NULL && size <= place->room && (size & place->in_element) == 0;
+}
+
+static place_t place_of_posted(MPIR_Request * rreq)
+{
+    const MPIDI_COMPOSITE_am_request_t *receive = &MPIDI_COMPOSITE_AM_REQUEST(rreq);
+    place_t place = { receive->place, receive->room, receive->in_element };
+
+    return place;
+}
+
+/* MPI_Recv that waits: on its stack, until it is taken from the queue. */
+typedef struct {
+    pm_match_entry entry;
+    place_t place;
+    void *buf;
+    MPI_Aint count;
+    MPI_Datatype datatype;
+    MPIR_Comm *comm;
+    enum { WAITS, HAS_RECEIVED, IS_REQUEST } state;     /* the last thing that is written */
+    int source, tag;            /* of what it has received */
+    size_t size;
+    MPIR_Request *request;      /* what the generic layer receives by */
+} blocked_t;
+
+static int state_of(blocked_t * blocked)
+{
+    /* [L2] what it has received is visible, when another thread has put it there; pairs with [L1]. */
+    return __atomic_load_n((int *) &blocked->state, __ATOMIC_ACQUIRE);
+}
+
+static void end_blocking(blocked_t * blocked, int state)
+{
+    /* [L1] publishes what it has received; pairs with [L2]. Nothing of it is touched after this. */
+    __atomic_store_n((int *) &blocked->state, state, __ATOMIC_RELEASE);
+}
+
+/* ---- messages that nobody has asked for yet ---- */
+
+typedef struct kept {
+    pm_match_entry entry;
+    struct kept *next;          /* of those that are free */
+    uint32_t size;
+    uint32_t class;
+    char data[];
+} kept_t;
+
+/* By size: some that are free are kept for the next. */
+static struct {
+    size_t room;
+    unsigned most_free, free;
+    kept_t *first;
+} kept_classes[] = {
+    {.room = 64,.most_free = 4096},
+    {.room = 512,.most_free = 1024},
+    {.room = 4096,.most_free = 256},
+    {.room = MPIDI_COMPOSITE_EAGER_LIMIT,.most_free = 64},
+};
+
+static kept_t *kept_create(size_t size)
+{
+    uint32_t class = 0;
+    kept_t *kept;
+
+    while (kept_classes[class].room < size)
+        class++;
+    kept = kept_classes[class].first;
+    if (likely(kept != NULL)) {
+        kept_classes[class].first = kept->next;
+        kept_classes[class].free--;
+    } else {
+        kept = malloc(sizeof *kept + kept_classes[class].room);
+        if (kept == NULL)
+            return NULL;
+        kept->class = class;
+    }
+    kept->size = (uint32_t) size;
+    return kept;
+}
+
+static void kept_free(kept_t * kept)
+{
+    uint32_t class = kept->class;
+
+    if (unlikely(kept_classes[class].free == kept_classes[class].most_free)) {
+        free(kept);
+        return;
+    }
+    kept->next = kept_classes[class].first;
+    kept_classes[class].first = kept;
+    kept_classes[class].free++;
+}
+
+static kept_t *kept_around(pm_match_entry * entry)
+{
+    return OWNER(entry, kept_t, entry);
+}
+
+static void set_status(MPI_Status * status, int source, int tag, size_t size)
+{
+    status->MPI_SOURCE = source;
+    status->MPI_TAG = tag;
+    MPIR_STATUS_SET_COUNT(*status, size);
+    MPIR_STATUS_SET_CANCEL_BIT(*status, FALSE);
+}
+
+/* A receive takes it. */
+static void take_kept(kept_t * kept, const place_t * place, MPI_Status * status)
+{
+    memcpy(place->start, kept->data, kept->size);
+    if (status != MPI_STATUS_IGNORE)
+        set_status(status, kept->entry.source, kept->entry.tag, kept->size);
+    pm_match_remove(&messages, &kept->entry);
+    kept_free(kept);
+}
+
+/* ---- what the generic layer does with these queues ---- */
+
+static MPIDIG_hdr_t generic_header(MPIR_Context_id_t context, int source, int tag, size_t size)
+{
+    const MPIDIG_hdr_t header = {
+        .src_rank = source,
+        .tag = tag,
+        .context_id = context,
+        .error_bits = MPIR_ERR_NONE,
+        .flags = MPIDIG_AM_SEND_FLAGS_NONE,
+        .data_sz = size
+    };
+
+    return header;
+}
+
+/* What the generic layer keeps of a request, for one that was posted without. */
+static void make_generic(MPIR_Request * rreq)
+{
+    MPIDU_genq_private_pool_alloc_cell(MPIDI_global.per_vci[0].request_pool, (void **) &MPIDIG_REQUEST(rreq, req));
+    MPIR_Assert(MPIDIG_REQUEST(rreq, req));
+    MPIDIG_REQUEST(rreq, req->local_vci) = 0;
+    MPIDIG_REQUEST(rreq, req->remote_vci) = 0;
+    MPIDIG_REQUEST(rreq, req->status) = 0;
+    MPIDIG_REQUEST(rreq, req->recv_async).data_copy_cb = NULL;
+    MPIDIG_REQUEST(rreq, req->recv_async).recv_type = MPIDIG_RECV_NONE;
+}
+
+static MPIR_Request *new_receive(void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm,
+                                 MPIR_Context_id_t context)
+{
+    MPIR_Request *rreq;
+
+    MPIDI_CH4_REQUEST_CREATE(rreq, MPIR_REQUEST_KIND__RECV, 0, 2);
+    if (unlikely(rreq == NULL))
+        return NULL;
+    rreq->comm = comm;
+    MPIR_Comm_add_ref(comm);
+    MPIR_Datatype_add_ref_if_not_builtin(datatype);
+    MPIDIG_prepare_recv_req(rank, tag, context, buf, count, datatype, rreq);
+    return rreq;
+}
+
+/* MPI_Recv goes on with a request. */
+static MPIR_Request *request_of_blocked(blocked_t * blocked)
+{
+    MPIR_Request *rreq = new_receive(blocked->buf, blocked->count, blocked->datatype, blocked->entry.source, blocked->entry.tag,
+                                     blocked->comm, blocked->entry.context);
+
+    MPIR_Assert(rreq);
+    MPIDI_COMPOSITE_AM_REQUEST(rreq).entry.number = 0;
+    make_generic(rreq);
+    blocked->request = rreq;
+    end_blocking(blocked, IS_REQUEST);
+    return rreq;
+}
+
+MPIR_Request *MPIDI_COMPOSITE_match_posted(int source, int tag, int context)
+{
+    pm_match_entry *entry = pm_match_receive_of(&receives, context, source, tag);
+    MPIR_Request *rreq;
+
+    if (entry == NULL)
+        return NULL;
+    pm_match_remove(&receives, entry);
+    if (entry->owner == OF_BLOCKED)
+        return request_of_blocked(OWNER(entry, blocked_t, entry));
+    rreq = request_around(entry);
+    if (MPIDIG_REQUEST(rreq, req) == NULL)
+        make_generic(rreq);
+    return rreq;
+}
+
+/* A message that was kept comes once more, to the generic layer, which makes a request of it. No receive is posted that it fits, and it
+ * is not last in its queue: the request is caught on its way there. */
+static bool catching;
+static MPIR_Request *caught;
+
+static MPIR_Request *request_of_kept(kept_t * kept)
+{
+    MPIDIG_hdr_t header = generic_header(kept->entry.context, kept->entry.source, kept->entry.tag, kept->size);
+    MPIR_Request *rreq;
+
+    catching = true;
+    caught = NULL;
+    MPIDIG_global.target_msg_cbs[MPIDIG_SEND] (&header, kept->data, kept->size, 0, NULL);
+    catching = false;
+    rreq = caught;
+    MPIR_Assert(rreq);
+    pm_match_remove(&messages, &kept->entry);
+    kept_free(kept);
+    return rreq;
+}
+
+MPIR_Request *MPIDI_COMPOSITE_match_unexpected(int source, int tag, int context)
+{
+    pm_match_entry *entry = pm_match_message_of(&messages, context, source, tag);
+
+    if (entry == NULL)
+        return NULL;
+    if (entry->owner == OF_KEPT)
+        return request_of_kept(kept_around(entry));
+    pm_match_remove(&messages, entry);
+    return request_around(entry);
+}
+
+void MPIDI_COMPOSITE_queue(MPIR_Request * request, bool posted)
+{
+    MPIDI_COMPOSITE_am_request_t *queued = &MPIDI_COMPOSITE_AM_REQUEST(request);
+    int tag = MPIDIG_REQUEST(request, u.recv.tag);
+
+    if (tag != MPI_ANY_TAG)
+        tag = MPIR_TAG_MASK_ERROR_BITS(tag);
+    name_entry(&queued->entry, OF_REQUEST, MPIDIG_REQUEST(request, u.recv.context_id), MPIDIG_REQUEST(request, u.recv.source), tag);
+    queued->place = NULL;
+    if (unlikely(catching)) {
+        queued->entry.number = 0;
+        caught = request;
+    } else {
+        pm_match_add(posted ? &receives : &messages, &queued->entry);
+    }
+}
+
+bool MPIDI_COMPOSITE_unpost(MPIR_Request * request)
+{
+    pm_match_entry *entry = &MPIDI_COMPOSITE_AM_REQUEST(request).entry;
+
+    if (entry->number == 0)
+        return false;
+    pm_match_remove(&receives, entry);
+    return true;
+}
+
+int MPIDI_COMPOSITE_cancel_recv(MPIR_Request * rreq)
+{
+    if (!MPIR_Request_is_complete(rreq) && MPIDIG_REQUEST(rreq, req) == NULL)
+        make_generic(rreq);
+    return MPIDIG_mpi_cancel_recv(rreq);
+}
+
+/* ---- a short message arrives ---- */
+
+static bool keep(const MPIDI_COMPOSITE_short_header_t * header, const void *data, size_t size)
+{
+    kept_t *kept = kept_create(size);
+
+    if (kept == NULL)
+        return false;
+    name_entry(&kept->entry, OF_KEPT, header->context, header->source, header->tag);
+    memcpy(kept->data, data, size);
+    pm_match_add(&messages, &kept->entry);
+    return true;
+}
+
+static bool receive_blocked(blocked_t * blocked, const MPIDI_COMPOSITE_short_header_t * header, const void *data, size_t size)
+{
+    if (unlikely(!fits(&blocked->place, size)))
+        return false;
+    memcpy(blocked->place.start, data, size);
+    blocked->source = header->source;
+    blocked->tag = header->tag;
+    blocked->size = size;
+    pm_match_remove(&receives, &blocked->entry);
+    end_blocking(blocked, HAS_RECEIVED);
+    return true;
+}
+
+static bool receive_posted(MPIR_Request * rreq, const MPIDI_COMPOSITE_short_header_t * header, const void *data, size_t size)
+{
+    place_t place = place_of_posted(rreq);
+
+    if (unlikely(!fits(&place, size)))
+        return false;
+    memcpy(place.start, data, size);
+    rreq->status.MPI_SOURCE = header->source;
+    rreq->status.MPI_TAG = header->tag;
+    MPIR_STATUS_SET_COUNT(rreq->status, size);
+    pm_match_remove(&receives, &MPIDI_COMPOSITE_AM_REQUEST(rreq).entry);
+    MPIR_Datatype_release_if_not_builtin(MPIDIG_REQUEST(rreq, datatype));
+    MPID_Request_complete(rreq);
+    return true;
+}
+
+ATTRIBUTE((noinline))
+static void *arrived_generically(pm_core * core, const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
+{
+    const MPIDI_COMPOSITE_short_header_t *header = envelope->header;
+    MPIDIG_hdr_t generic = generic_header(header->context, header->source, header->tag, total);
+    pm_envelope like_others = *envelope;
+
+    like_others.tag = MPIDIG_SEND;
+    like_others.header = &generic;
+    like_others.header_size = sizeof generic;
+    return MPIDI_COMPOSITE_generic_arrived(core, &like_others, piece, piece_size, total);
+}
+
+void *MPIDI_COMPOSITE_short_arrived(pm_core * core, const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
+{
+    const MPIDI_COMPOSITE_short_header_t *header = envelope->header;
+    pm_match_entry *entry;
+    bool received;
+
+    if (unlikely(total > MPIDI_COMPOSITE_EAGER_LIMIT || header->unused != 0 || header->context > UINT16_MAX)) {
+        pm_count_dropped(core, envelope->source);
+        return NULL;
+    }
+    if (unlikely(piece_size != total))
+        return arrived_generically(core, envelope, piece, piece_size, total);
+    entry = pm_match_receive_of(&receives, header->context, header->source, header->tag);
+    if (entry == NULL)
+        received = keep(header, piece, total);
+    else if (entry->owner == OF_BLOCKED)
+        received = receive_blocked(OWNER(entry, blocked_t, entry), header, piece, total);
+    else
+        received = receive_posted(request_around(entry), header, piece, total);
+    return likely(received) ? NULL : arrived_generically(core, envelope, piece, piece_size, total);
+}
+
+/* ---- a receive comes ---- */
+
+static int post(void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm, MPIR_Context_id_t context,
+                const place_t * place, MPIR_Request ** request)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPIDI_COMPOSITE_am_request_t *receive;
+    MPIR_Request *rreq = new_receive(buf, count, datatype, rank, tag, comm, context);
+
+    MPIR_ERR_CHKANDJUMP(rreq == NULL, mpi_errno, MPIX_ERR_NOREQ, "**nomemreq");
+    receive = &MPIDI_COMPOSITE_AM_REQUEST(rreq);
+    receive->place = place->start;
+    receive->room = place->room;
+    receive->in_element = place->in_element;
+    name_entry(&receive->entry, OF_REQUEST, context, rank, tag);
+    pm_match_add(&receives, &receive->entry);
+    *request = rreq;
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* The request of a receive whose message is here already. */
+static MPIR_Request *received_at_once(kept_t * kept, const place_t * place)
+{
+    MPIR_Request *rreq;
+
+    MPIDI_CH4_REQUEST_CREATE(rreq, MPIR_REQUEST_KIND__RECV, 0, 1);
+    if (unlikely(rreq == NULL))
+        return NULL;
+    take_kept(kept, place, &rreq->status);
+    MPIR_cc_set(&rreq->cc, 0);
+    return rreq;
+}
+
+int MPIDI_COMPOSITE_irecv(void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm, int context_offset,
+                          MPIR_Request ** request)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPIR_Context_id_t context = comm->recvcontext_id + context_offset;
+    place_t place = place_of(buf, count, datatype);
+    pm_match_entry *entry;
+
+    MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);
+    entry = pm_match_message_of(&messages, context, rank, tag);
+    if (entry == NULL) {
+        mpi_errno = post(buf, count, datatype, rank, tag, comm, context, &place, request);
+    } else if (entry->owner == OF_KEPT && fits(&place, kept_around(entry)->size)) {
+        *request = received_at_once(kept_around(entry), &place);
+        MPIR_ERR_CHKANDJUMP(*request == NULL, mpi_errno, MPIX_ERR_NOREQ, "**nomemreq");
+    } else {
+        mpi_errno = MPIDIG_do_irecv(buf, count, datatype, rank, tag, comm, context_offset, 0, request, 1, 0ULL);
+    }
+
+  fn_fail:
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    return mpi_errno;
+}
+
+/* A round of progress by somebody who waits for nothing but a message. */
+static int look_for_message(void)
+{
+    int mpi_errno;
+
+    if (MPIDI_COMPOSITE_HAS_HOOKS() || unlikely(MPIDI_global.sigusr1_count > MPIDI_global.my_sigusr1_count))
+        return MPID_Progress_test(NULL);
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    mpi_errno = MPIDI_NM_progress(0, 0);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    return mpi_errno;
+}
+
+/* Something is lost: nobody waits for the message any more, unless it has just come. */
+static void stop_waiting(blocked_t * blocked)
+{
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    if (blocked->state == WAITS)
+        pm_match_remove(&receives, &blocked->entry);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+}
+
+static void rest(blocked_t * blocked)
+{
+    pm_core *core = MPIDI_COMPOSITE_global.core;
+
+    if (!pm_wait_step(core))
+        return;
+    if (pm_wait_arm(core) && state_of(blocked) == WAITS)
+        pm_wait_sleep(core, MPIR_ThreadInfo.isThreaded);
+    pm_wait_disarm(core);
+}
+
+static int wait_blocked(blocked_t * blocked)
+{
+    for (;;) {
+        int mpi_errno = look_for_message();
+        if (state_of(blocked) != WAITS)
+            return MPI_SUCCESS;
+        if (unlikely(mpi_errno != MPI_SUCCESS)) {
+            stop_waiting(blocked);
+            return state_of(blocked) == WAITS ? mpi_errno : MPI_SUCCESS;
+        }
+        rest(blocked);
+    }
+}
+
+/* True when the message is there, or the receive is in the queue; false when the generic layer has to look. */
+static bool take_or_post(blocked_t * blocked, MPI_Status * status)
+{
+    pm_match_entry *entry = pm_match_message_of(&messages, blocked->entry.context, blocked->entry.source, blocked->entry.tag);
+
+    if (entry == NULL) {
+        pm_match_add(&receives, &blocked->entry);
+        return true;
+    }
+    if (entry->owner != OF_KEPT || !fits(&blocked->place, kept_around(entry)->size))
+        return false;
+    take_kept(kept_around(entry), &blocked->place, status);
+    blocked->state = HAS_RECEIVED;
+    return true;
+}
+
+int MPIDI_COMPOSITE_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm, int context_offset,
+                         MPI_Status * status, MPIR_Request ** request)
+{
+    int mpi_errno = MPI_SUCCESS;
+    bool here;
+    blocked_t blocked;
+
+    /* Collectives of MPICH read it; a program's is left alone. */
+    if (context_offset != MPIR_CONTEXT_INTRA_PT2PT && status != MPI_STATUS_IGNORE)
+        status->MPI_ERROR = MPI_SUCCESS;
+    blocked.place = place_of(buf, count, datatype);
+    if (unlikely(blocked.place.start == NULL || !HANDLE_IS_BUILTIN(datatype)))
+        return MPID_Irecv(buf, count, datatype, rank, tag, comm, context_offset, request);
+    blocked.buf = buf;
+    blocked.count = count;
+    blocked.datatype = datatype;
+    blocked.comm = comm;
+    blocked.state = WAITS;
+    name_entry(&blocked.entry, OF_BLOCKED, comm->recvcontext_id + context_offset, rank, tag);
+
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    here = take_or_post(&blocked, status);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    if (unlikely(!here))
+        return MPID_Irecv(buf, count, datatype, rank, tag, comm, context_offset, request);
+    *request = NULL;
+    if (blocked.state == HAS_RECEIVED)
+        return MPI_SUCCESS;
+    mpi_errno = wait_blocked(&blocked);
+    if (blocked.state == IS_REQUEST)
+        *request = blocked.request;
+    else if (status != MPI_STATUS_IGNORE && mpi_errno == MPI_SUCCESS)
+        set_status(status, blocked.source, blocked.tag, blocked.size);
+    return mpi_errno;
+}
+
+/* ---- who looks at the queues ---- */
+
+static size_t size_of_message(pm_match_entry * entry)
+{
+    return entry->owner == OF_KEPT ? kept_around(entry)->size : (size_t) MPIDIG_REQUEST(request_around(entry), count);
+}
+
+int MPIDI_COMPOSITE_iprobe(int source, int tag, MPIR_Comm * comm, int context_offset, int *flag, MPI_Status * status)
+{
+    pm_match_entry *entry;
+
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    entry = pm_match_message_of(&messages, comm->recvcontext_id + context_offset, source, tag);
+    *flag = entry != NULL;
+    if (entry != NULL && status != MPI_STATUS_IGNORE)
+        set_status(status, entry->source, entry->tag, size_of_message(entry));
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    return MPI_SUCCESS;
+}
+
+void MPIDI_COMPOSITE_each_queued(bool posted, void (*visit) (const MPIDI_COMPOSITE_queued_t *, void *), void *context)
+{
+    for (pm_match_entry * entry = (posted ? &receives : &messages)->all.first; entry; entry = entry->all.next) {
+        const MPIDI_COMPOSITE_queued_t queued = {
+            .context = entry->context,
+            .source = entry->source,
+            .tag = entry->tag,
+            .bytes = posted ? 0 : size_of_message(entry)
+        };
+        visit(&queued, context);
+    }
+}
+
+void MPIDI_COMPOSITE_forget_queued(void)
+{
+    static const pm_match_queue none;
+    pm_match_entry *next;
+
+    for (pm_match_entry * entry = messages.all.first; entry; entry = next) {
+        next = entry->all.next;
+        if (entry->owner == OF_KEPT)
+            free(kept_around(entry));
+    }
+    for (unsigned kind = 0; kind < PM_MATCH_KINDS; kind++) {
+        free(receives.indices[kind].lists);
+        free(messages.indices[kind].lists);
+    }
+    receives = messages = none;
+    receives.of_receives = true;
+    for (size_t class = 0; class < sizeof kept_classes / sizeof kept_classes[0]; class++) {
+        while (kept_classes[class].first) {
+            kept_t *kept = kept_classes[class].first;
+            kept_classes[class].first = kept->next;
+            free(kept);
+        }
+        kept_classes[class].free = 0;
+    }
+}
