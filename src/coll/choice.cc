@@ -153,7 +153,7 @@ std::size_t usual_limit(pm_collective operation, int ranks, bool crowded)
             // Who reduces does nothing else, and others go on writing meanwhile.
             return ranks <= (crowded ? PM_TEAM_REDUCE_PIECES_CROWD : PM_TEAM_REDUCE_PIECES_RANKS) ? SIZE_MAX : PM_TEAM_PAGE;
         case PM_COLL_ALLTOALL:
-            return crowded ? PM_TEAM_ALLTOALL_PIECES : SIZE_MAX;
+            return crowded && ranks > PM_TEAM_ALLTOALL_PIECES_RANKS ? PM_TEAM_ALLTOALL_PIECES : SIZE_MAX;
         case PM_COLL_ALLGATHER:
             return SIZE_MAX;
         default:

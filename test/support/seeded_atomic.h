@@ -78,6 +78,14 @@ class SeededAtomic {
         return modify(order, [=](T value) { return static_cast<T>(value & operand); });
     }
 
+    // One that fails stores what was there again.
+    bool compare_exchange_strong(T &expected, T value, std::memory_order order)
+    {
+        const T wanted = expected;
+        expected = modify(order, [=](T old) { return old == wanted ? value : old; });
+        return expected == wanted;
+    }
+
     // What the kernel would see; no step.
     T newest_value() const { return at(newest()).value; }
 

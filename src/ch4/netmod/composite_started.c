@@ -548,7 +548,7 @@ int MPIDI_COMPOSITE_ialltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
     op->room = room_for(op, part_of(&op->from, 0).bytes * (size_t) comm->local_size);
     if (bytes > PM_TEAM_PAGE && bytes <= team->ways[PM_COLL_ALLTOALL].board) {
         op->exchange = MPL_malloc(sizeof *op->exchange, MPL_MEM_COLL);
-        mpi_errno = op->exchange ? begin_exchange(team, &op->from, &op->to, true, op->exchange) : no_memory();
+        mpi_errno = op->exchange ? begin_exchange(team, &op->from, &op->to, true, false, op->exchange) : no_memory();
         if (mpi_errno == MPI_SUCCESS)
             op->pages = pages_for(op->exchange, bytes / (size_t) comm->local_size);
         op->mpi_errno = mpi_errno;

@@ -455,13 +455,140 @@ static int exchange_pages(team_t * team, const exchange_t * exchange, uint64_t f
     return mpi_errno;
 }
 
-static int alltoall_in_slices(team_t * team, const parts_t * from, const parts_t * to, bool in_place)
+/* Of the first step: with whom we are through, and whom we have seen come. */
+typedef struct {
+    const exchange_t *exchange;
+    bool lent;                  /* we have entered with errands */
+    uint64_t pages;             /* somebody needs so many */
+    bool seen[PM_TEAM_RANKS_LIMIT], fetched[PM_TEAM_RANKS_LIMIT], done[PM_TEAM_RANKS_LIMIT];
+} visits_t;
+
+static bool is_through(team_t * team, const visits_t * visits, int rank)
 {
-    exchange_t exchange;
-    int mpi_errno = begin_exchange(team, from, to, true, &exchange), other = team->rank == 0;
+    const exchange_t *exchange = visits->exchange;
+
+    return visits->seen[rank] && (!visits->fetched[rank] || pm_team_is_copied(team->team, rank, team->rank)) &&
+        (!visits->lent || exchange->sent[rank] == 0 || pm_team_is_copied(team->team, team->rank, rank));
+}
+
+/* For whom we wait, in turn, unless there is something to do for us. */
+static int for_visits(team_t * team, const void *what)
+{
+    const visits_t *visits = what;
+    int first = -1;
+
+    for (int i = 1; i < team->ranks; i++) {
+        int rank = (team->rank + i) % team->ranks;
+        if (visits->done[rank])
+            continue;
+        if (is_through(team, visits, rank) || (!visits->seen[rank] && pm_team_is_here(team->team, rank)))
+            return -1;
+        first = first < 0 ? rank : first;
+    }
+    return first;
+}
+
+/* Of a rank that has entered with a page: ours. */
+static int take_from_page(team_t * team, exchange_t * exchange, int rank)
+{
+    uint64_t at;
+    size_t size = pm_team_size_said(team->team, rank), bytes = exchange->received[rank];
+    const char *said = pm_team_said(team->team, rank);
+
+    if (unlikely(size < sizeof at * (1 + (size_t) team->ranks)))
+        return mismatch(team, size, bytes);
+    memcpy(&at, said + sizeof at * (size_t) (1 + team->rank), sizeof at);
+    if (unlikely(at > size || bytes > size - at))
+        return mismatch(team, size, bytes);
+    if (bytes)
+        memcpy(exchange->targets[rank], said + at, bytes);
+    exchange->received[rank] = 0;
+    return MPI_SUCCESS;
+}
+
+/* After a failure: nobody comes to our memory any more. */
+static void withdraw(team_t * team)
+{
+    MPIDI_COMPOSITE_team_give_up(team, team->rank);
+    for (int rank = 0; rank < team->ranks; rank++)
+        for (int out = 0; out < 2 && rank != team->rank; out++) {
+            int from = out ? team->rank : rank, to = out ? rank : team->rank;
+            if (pm_team_claim(team->team, from, to))
+                continue;
+            while (!pm_team_is_copied(team->team, from, to) && !pm_team_is_gone(team->team, rank))
+                sched_yield();
+        }
+}
+
+/* A rank has come: with all that it has for us on a page, with the first slice, or with errands. */
+static int visit(team_t * team, exchange_t * exchange, visits_t * visits, int rank)
+{
+    uint64_t pages;
+    int mpi_errno = MPIDI_COMPOSITE_team_await(team, rank);     /* it may be in another collective */
 
     MPIR_ERR_CHECK(mpi_errno);
-    mpi_errno = exchange_pages(team, &exchange, 0, pages_for(&exchange, exchange.sent[other]));
+    visits->seen[rank] = true;
+    if (pm_team_size_said(team->team, rank) == PM_TEAM_ELSEWHERE) {
+        visits->fetched[rank] = exchange->received[rank] > 0;
+        team->apart = pm_team_step(team->team) + 1;
+        return run_errands(team, exchange, rank, visits->lent);
+    }
+    memcpy(&pages, pm_team_said(team->team, rank), sizeof pages);
+    visits->pages = MPL_MAX(visits->pages, pages);
+    mpi_errno = pages > 1 ? take_slice(team, exchange, rank, 0) : take_from_page(team, exchange, rank);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* We have entered the first step. With each of the others, as they come; what goes from memory to memory is copied by whichever of the two
+ * comes to it first, so that nobody waits while there is something to copy. How many pages somebody needs. */
+static int exchange_as_they_come(team_t * team, exchange_t * exchange, bool lent, uint64_t *pages)
+{
+    int mpi_errno = MPI_SUCCESS;
+    visits_t visits = {.exchange = exchange,.lent = lent,.pages = 1 };
+
+    for (int left = team->ranks - 1; left > 0;) {
+        mpi_errno = MPIDI_COMPOSITE_team_wait(team, for_visits, &visits);
+        MPIR_ERR_CHECK(mpi_errno);
+        for (int i = 1; i < team->ranks; i++) {
+            int rank = (team->rank + i) % team->ranks;
+            if (!visits.seen[rank] && pm_team_is_here(team->team, rank)) {
+                mpi_errno = visit(team, exchange, &visits, rank);
+                MPIR_ERR_CHECK(mpi_errno);
+            }
+            if (!visits.done[rank] && is_through(team, &visits, rank)) {
+                visits.done[rank] = true;
+                if (visits.fetched[rank])
+                    exchange->received[rank] = 0;
+                left--;
+            }
+        }
+    }
+    pm_team_all_are_here(team->team);
+    *pages = visits.pages;
+
+  fn_fail:
+    if (mpi_errno && lent)
+        withdraw(team);
+    return mpi_errno;
+}
+
+static int alltoall_of_long(team_t * team, const parts_t * from, const parts_t * to, bool in_place, bool in_memory)
+{
+    exchange_t exchange;
+    uint64_t pages;
+    int mpi_errno = begin_exchange(team, from, to, true, in_place && in_memory, &exchange), other = team->rank == 0;
+
+    MPIR_ERR_CHECK(mpi_errno);
+    if (in_memory) {
+        team->apart = pm_team_step(team->team) + 2;
+        mpi_errno = enter_with_errands(team, &exchange);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = exchange_as_they_come(team, &exchange, true, &pages);
+    } else {
+        mpi_errno = exchange_pages(team, &exchange, 0, pages_for(&exchange, exchange.sent[other]));
+    }
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = copy_own(team, from, to, in_place);
 
@@ -474,11 +601,11 @@ static int alltoall_of_equals(team_t * team, const parts_t * from, const parts_t
 {
     int mpi_errno;
     size_t bytes = part_of(to, 0).bytes * (size_t) team->ranks;
-    bool lent;
+    bool lent, in_memory = bytes > team->limit && team->ranks <= EXCHANGES_IN_MEMORY_LIMIT;
     char *copy = NULL;
 
-    if (bytes > PM_TEAM_PAGE && bytes <= team->limit)
-        return alltoall_in_slices(team, from, to, in_place);
+    if (in_memory || (bytes > PM_TEAM_PAGE && bytes <= team->limit))
+        return alltoall_of_long(team, from, to, in_place, in_memory);
     mpi_errno = enter_with_parts(team, from, true, in_place, &lent, &copy);
     MPIR_ERR_CHECK(mpi_errno);
     for (int i = 1; i < team->ranks; i++) {
@@ -502,65 +629,63 @@ static int alltoall_of_equals(team_t * team, const parts_t * from, const parts_t
     return mpi_errno;
 }
 
-/* Nobody knows what others have for others. Who can, enters with all on one page, and a table of where each part is; who cannot, with slices.
- * The first page of each says how many it needs, and as many steps follow as somebody needs. */
-static int alltoall_of_any(team_t * team, const parts_t * from, const parts_t * to, bool in_place)
+/* All that we have for others on one page, and a table of where each part is. */
+static int enter_with_table(team_t * team, const exchange_t * exchange, size_t size)
 {
-    exchange_t exchange;
-    uint64_t needed = 1, pages = 1, table[1 + PM_TEAM_RANKS_LIMIT];
-    size_t table_bytes = sizeof table[0] * (1 + (size_t) team->ranks), at = table_bytes;
-    int mpi_errno = begin_exchange(team, from, to, false, &exchange);
+    uint64_t table[1 + PM_TEAM_RANKS_LIMIT] = { 1 };
+    size_t at = sizeof table[0] * (1 + (size_t) team->ranks);
+    int mpi_errno = MPIDI_COMPOSITE_team_room(team, size);
     char *place;
 
     MPIR_ERR_CHECK(mpi_errno);
+    place = pm_team_place(team->team, size);
     for (int rank = 0; rank < team->ranks; rank++) {
         table[1 + rank] = at;
-        at += exchange.sent[rank];
+        if (exchange->sent[rank])
+            memcpy(place + at, exchange->sources[rank], exchange->sent[rank]);
+        at += exchange->sent[rank];
+    }
+    memcpy(place, table, sizeof table[0] * (1 + (size_t) team->ranks));
+    pm_team_enter(team->team, size, team->collective);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* Nobody knows what others have for others. Who can, enters with all on one page; who has more, with slices, of which the first says how
+ * many pages it needs, and as many steps follow as somebody needs; who has much, with errands. */
+static int alltoall_of_any(team_t * team, const parts_t * from, const parts_t * to, bool in_place)
+{
+    exchange_t exchange;
+    bool may_lend = team->limit != SIZE_MAX && team->ranks <= EXCHANGES_IN_MEMORY_LIMIT, lent;
+    size_t size = sizeof(uint64_t) * (1 + (size_t) team->ranks);
+    uint64_t needed = 1, pages;
+    int mpi_errno = begin_exchange(team, from, to, false, in_place && may_lend, &exchange);
+
+    MPIR_ERR_CHECK(mpi_errno);
+    for (int rank = 0; rank < team->ranks; rank++) {
+        size += exchange.sent[rank];
         needed = MPL_MAX(needed, pages_for(&exchange, exchange.sent[rank]));
     }
-    /* In place, what comes as a whole would lie on what goes in slices. */
-    if (at > PM_TEAM_PAGE || (in_place && needed > 1)) {
-        needed = pages = MPL_MAX(needed, 2);    /* one says that there is a table */
+    lent = may_lend && size > team->limit;
+    if (lent) {
+        team->apart = pm_team_step(team->team) + 2;
+        needed = 1;
+        mpi_errno = enter_with_errands(team, &exchange);
+    } else if (size > PM_TEAM_PAGE || (in_place && needed > 1)) {
+        /* In place, what comes as a whole would lie on what goes in slices. */
+        needed = MPL_MAX(needed, 2);    /* one says that there is a table */
         mpi_errno = enter_with_slices(team, &exchange, 0, needed);
     } else {
-        mpi_errno = MPIDI_COMPOSITE_team_room(team, at);
-        MPIR_ERR_CHECK(mpi_errno);
-        table[0] = 1;
-        place = pm_team_place(team->team, at);
-        memcpy(place, table, table_bytes);
-        for (int rank = 0; rank < team->ranks; rank++)
-            if (exchange.sent[rank])
-                memcpy(place + table[1 + rank], exchange.sources[rank], exchange.sent[rank]);
-        pm_team_enter(team->team, at, team->collective);
-        memset(exchange.sent, 0, sizeof exchange.sent[0] * (size_t) team->ranks);
+        needed = 1;
+        mpi_errno = enter_with_table(team, &exchange, size);
     }
     MPIR_ERR_CHECK(mpi_errno);
-    for (int i = 1; i < team->ranks; i++) {
-        int rank = (team->rank + i) % team->ranks;
-        size_t size, bytes = exchange.received[rank];
-        const char *said;
-        mpi_errno = MPIDI_COMPOSITE_team_await(team, rank);
-        MPIR_ERR_CHECK(mpi_errno);
-        size = pm_team_size_said(team->team, rank);
-        said = pm_team_said(team->team, rank);
-        memcpy(table, said, sizeof table[0]);
-        if (size < table_bytes)
-            mpi_errno = mismatch(team, size, bytes);
-        else if (table[0] > 1)
-            mpi_errno = take_slice(team, &exchange, rank, 0);
-        else {
-            memcpy(&at, said + sizeof at * (size_t) (1 + team->rank), sizeof at);
-            if (unlikely(at + bytes > size))
-                mpi_errno = mismatch(team, size, bytes);
-            else if (bytes)
-                memcpy(exchange.targets[rank], said + at, bytes);
-            exchange.received[rank] = 0;
-        }
-        MPIR_ERR_CHECK(mpi_errno);
-        pages = MPL_MAX(pages, table[0]);
-    }
-    pm_team_all_are_here(team->team);
-    mpi_errno = exchange_pages(team, &exchange, 1, pages);
+    mpi_errno = exchange_as_they_come(team, &exchange, lent, &pages);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (needed == 1)
+        memset(exchange.sent, 0, sizeof exchange.sent[0] * (size_t) team->ranks);
+    mpi_errno = exchange_pages(team, &exchange, 1, MPL_MAX(pages, needed));
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = copy_own(team, from, to, in_place);
 

@@ -237,6 +237,16 @@ MPL_STATIC_INLINE_PREFIX int read_data(team_t * team, int rank, const place_t * 
     return mpi_errno;
 }
 
+MPL_STATIC_INLINE_PREFIX int write_bytes(team_t * team, int rank, uint64_t address, const void *from, size_t bytes)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    if (bytes && !pm_team_write(team->team, rank, address, from, bytes))
+        MPIR_ERR_SET1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s",
+                      "shmem: the memory of a rank on this host could not be written during a collective");
+    return mpi_errno;
+}
+
 MPL_STATIC_INLINE_PREFIX int write_data(team_t * team, int rank, const place_t * place, const data_t * data)
 {
     int mpi_errno = MPI_SUCCESS;
@@ -250,9 +260,7 @@ MPL_STATIC_INLINE_PREFIX int write_data(team_t * team, int rank, const place_t *
         mpi_errno = copy_from(data, packed);
         MPIR_ERR_CHECK(mpi_errno);
     }
-    if (!pm_team_write(team->team, rank, place->address, packed ? packed : data->plain, data->bytes))
-        MPIR_ERR_SET1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s",
-                      "shmem: the memory of a rank on this host could not be written during a collective");
+    mpi_errno = write_bytes(team, rank, place->address, packed ? packed : data->plain, data->bytes);
 
   fn_fail:
     MPL_free(packed);

@@ -17,7 +17,9 @@ typedef struct {
 /* Before the slices where not all are equal: how many pages a rank needs. */
 #define PAGES_SAID 64
 
-MPL_STATIC_INLINE_PREFIX int begin_exchange(team_t * team, const parts_t * from, const parts_t * to, bool equal, exchange_t * exchange)
+/* `apart`: what is sent must not lie where something is received. */
+MPL_STATIC_INLINE_PREFIX int begin_exchange(team_t * team, const parts_t * from, const parts_t * to, bool equal, bool apart,
+                                            exchange_t * exchange)
 {
     int mpi_errno = MPI_SUCCESS;
 
@@ -28,6 +30,7 @@ MPL_STATIC_INLINE_PREFIX int begin_exchange(team_t * team, const parts_t * from,
     for (int rank = 0; rank < team->ranks; rank++) {
         data_t source = part_of(from, rank), target = part_of(to, rank);
         exchange->sent[rank] = exchange->received[rank] = 0;
+        exchange->sources[rank] = exchange->targets[rank] = NULL;
         if (rank == team->rank)
             continue;
         exchange->sent[rank] = source.bytes;
@@ -37,6 +40,8 @@ MPL_STATIC_INLINE_PREFIX int begin_exchange(team_t * team, const parts_t * from,
             team->harmless = false;     /* no step was taken */
             goto fn_fail;
         }
+        if (apart && source.bytes)
+            source.plain = NULL;
         mpi_errno = flatten(&source, true, &exchange->sources[rank], &exchange->copies[rank]);
         MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = flatten(&target, false, &exchange->targets[rank], &exchange->copies[team->ranks + rank]);
@@ -117,6 +122,57 @@ MPL_STATIC_INLINE_PREFIX int take_slice(team_t * team, const exchange_t * exchan
     if (mpi_errno == MPI_SUCCESS && bytes)
         memcpy(exchange->targets[rank] + page * exchange->slice,
                said + (exchange->equal ? 0 : PAGES_SAID) + stride * (size_t) team->rank, bytes);
+    return mpi_errno;
+}
+
+/* Instead of slices: what a rank has for another one, and where that one's comes, where they are. A card has one for each rank. */
+typedef struct {
+    uint64_t source, target, sent, received;
+} errand_t;
+
+/* There is one between us and each other rank. */
+#define EXCHANGES_IN_MEMORY_LIMIT ((int) (PM_TEAM_CARD / sizeof(errand_t)))
+
+MPL_STATIC_INLINE_PREFIX int enter_with_errands(team_t * team, const exchange_t * exchange)
+{
+    int mpi_errno = MPIDI_COMPOSITE_team_room(team, PM_TEAM_ELSEWHERE);
+    errand_t *errands;
+
+    MPIR_ERR_CHECK(mpi_errno);
+    errands = pm_team_place(team->team, PM_TEAM_ELSEWHERE);
+    for (int rank = 0; rank < team->ranks; rank++)
+        errands[rank] = (errand_t) { (uint64_t) (uintptr_t) exchange->sources[rank], (uint64_t) (uintptr_t) exchange->targets[rank],
+            exchange->sent[rank], exchange->received[rank] };
+    pm_team_enter(team->team, PM_TEAM_ELSEWHERE, team->collective);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* With a rank that has entered with errands, as we have, if we `lent`: what nobody has claimed. */
+MPL_STATIC_INLINE_PREFIX int run_errands(team_t * team, const exchange_t * exchange, int rank, bool lent)
+{
+    int mpi_errno = MPI_SUCCESS, mine = team->rank;
+    errand_t errand;
+
+    memcpy(&errand, (const errand_t *) pm_team_said(team->team, rank) + mine, sizeof errand);
+    if (unlikely(errand.sent != exchange->received[rank] || (lent && errand.received != exchange->sent[rank]))) {
+        mpi_errno = mismatch(team, errand.sent, exchange->received[rank]);
+        team->harmless = false;
+        return mpi_errno;
+    }
+    if (errand.sent && pm_team_claim(team->team, rank, mine)) {
+        mpi_errno = read_bytes(team, rank, errand.source, exchange->targets[rank], errand.sent);
+        MPIR_ERR_CHECK(mpi_errno);
+        pm_team_has_copied(team->team, rank, mine);
+    }
+    if (lent && errand.received && pm_team_claim(team->team, mine, rank)) {
+        mpi_errno = write_bytes(team, rank, errand.target, exchange->sources[rank], errand.received);
+        MPIR_ERR_CHECK(mpi_errno);
+        pm_team_has_copied(team->team, mine, rank);
+    }
+
+  fn_fail:
     return mpi_errno;
 }
 

@@ -112,6 +112,8 @@ int pm_wait_in_background(pm_core *core);
 /* What this thread waited for has come without a message: its next wait begins with polling, as after one. How long it has waited is the
  * thread's own, whatever core it was for. */
 void pm_wait_restart(void);
+/* What this thread will wait for takes others long: where ranks share cores it yields a few times only before it sleeps. */
+void pm_wait_long(pm_core *core);
 
 /* From now on pm_progress() fails with this. */
 void pm_give_up(pm_core *core, const char *text);
