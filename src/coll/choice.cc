@@ -39,8 +39,7 @@ struct Line {
 
 bool has_pieces(pm_collective operation)
 {
-    return operation == PM_COLL_BCAST || operation == PM_COLL_REDUCE || operation == PM_COLL_SCAN || operation == PM_COLL_ALLGATHER ||
-           operation == PM_COLL_ALLTOALL;
+    return operation != PM_COLL_BARRIER && operation != PM_COLL_GATHER && operation != PM_COLL_SCATTER;
 }
 
 std::string upper(std::string text)
@@ -154,6 +153,8 @@ std::size_t usual_limit(pm_collective operation, int ranks, bool crowded)
             return ranks <= (crowded ? PM_TEAM_REDUCE_PIECES_CROWD : PM_TEAM_REDUCE_PIECES_RANKS) ? SIZE_MAX : PM_TEAM_PAGE;
         case PM_COLL_ALLTOALL:
             return crowded && ranks > PM_TEAM_ALLTOALL_PIECES_RANKS ? PM_TEAM_ALLTOALL_PIECES : SIZE_MAX;
+        case PM_COLL_ALLREDUCE:
+        case PM_COLL_REDUCE_SCATTER:
         case PM_COLL_ALLGATHER:
             return SIZE_MAX;
         default:

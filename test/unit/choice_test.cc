@@ -43,8 +43,7 @@ void expect_switch(const pm_switch &its, std::size_t board, bool memory)
 // What goes page by page, if it is longer than one.
 bool has_pieces(pm_collective operation)
 {
-    return operation == PM_COLL_BCAST || operation == PM_COLL_REDUCE || operation == PM_COLL_SCAN || operation == PM_COLL_ALLGATHER ||
-           operation == PM_COLL_ALLTOALL;
+    return operation != PM_COLL_BARRIER && operation != PM_COLL_GATHER && operation != PM_COLL_SCATTER;
 }
 
 // A file with this text, while it is needed.
@@ -80,12 +79,15 @@ TEST(Choice, WhatIsTakenWithoutSettings)
 {
     Choices choices;
     for (bool crowded : {false, true}) {
-        for (pm_collective operation : {PM_COLL_BARRIER, PM_COLL_ALLREDUCE, PM_COLL_GATHER, PM_COLL_SCATTER, PM_COLL_REDUCE_SCATTER})
+        for (pm_collective operation : {PM_COLL_BARRIER, PM_COLL_GATHER, PM_COLL_SCATTER})
             expect_switch(choices.of(operation, 8, true, crowded), PM_TEAM_PAGE, true);
-        expect_switch(choices.of(PM_COLL_ALLGATHER, 8, true, crowded), endless, true);
+        for (pm_collective operation : {PM_COLL_ALLREDUCE, PM_COLL_REDUCE_SCATTER, PM_COLL_ALLGATHER})
+            expect_switch(choices.of(operation, 8, true, crowded), endless, true);
         expect_switch(choices.of(PM_COLL_SCAN, 8, true, crowded), endless, false);
         expect_switch(choices.of(PM_COLL_BCAST, 8, true, crowded), crowded ? PM_TEAM_BCAST_PIECES : endless, true);
-        expect_switch(choices.of(PM_COLL_ALLTOALL, 8, true, crowded), crowded ? PM_TEAM_ALLTOALL_PIECES : endless, true);
+        expect_switch(choices.of(PM_COLL_ALLTOALL, PM_TEAM_ALLTOALL_PIECES_RANKS, true, crowded), endless, true);
+        expect_switch(choices.of(PM_COLL_ALLTOALL, PM_TEAM_ALLTOALL_PIECES_RANKS + 1, true, crowded),
+                      crowded ? PM_TEAM_ALLTOALL_PIECES : endless, true);
         const int few = crowded ? PM_TEAM_REDUCE_PIECES_CROWD : PM_TEAM_REDUCE_PIECES_RANKS;
         expect_switch(choices.of(PM_COLL_REDUCE, few, true, crowded), endless, true);
         expect_switch(choices.of(PM_COLL_REDUCE, few + 1, true, crowded), PM_TEAM_PAGE, true);

@@ -455,19 +455,19 @@ static int exchange_pages(team_t * team, const exchange_t * exchange, uint64_t f
     return mpi_errno;
 }
 
-/* Of the first step: with whom we are through, and whom we have seen come. */
+/* Of the first step: how far we are with each rank. */
 typedef struct {
     const exchange_t *exchange;
     bool lent;                  /* we have entered with errands */
     uint64_t pages;             /* somebody needs so many */
-    bool seen[PM_TEAM_RANKS_LIMIT], fetched[PM_TEAM_RANKS_LIMIT], done[PM_TEAM_RANKS_LIMIT];
+    enum { AWAITED, HEARD, FETCHED, DONE } with[PM_TEAM_RANKS_LIMIT];   /* fetched: by one of the two, when it is copied */
 } visits_t;
 
 static bool is_through(team_t * team, const visits_t * visits, int rank)
 {
     const exchange_t *exchange = visits->exchange;
 
-    return visits->seen[rank] && (!visits->fetched[rank] || pm_team_is_copied(team->team, rank, team->rank)) &&
+    return (visits->with[rank] != FETCHED || pm_team_is_copied(team->team, rank, team->rank)) &&
         (!visits->lent || exchange->sent[rank] == 0 || pm_team_is_copied(team->team, team->rank, rank));
 }
 
@@ -479,9 +479,9 @@ static int for_visits(team_t * team, const void *what)
 
     for (int i = 1; i < team->ranks; i++) {
         int rank = (team->rank + i) % team->ranks;
-        if (visits->done[rank])
+        if (visits->with[rank] == DONE)
             continue;
-        if (is_through(team, visits, rank) || (!visits->seen[rank] && pm_team_is_here(team->team, rank)))
+        if (visits->with[rank] == AWAITED ? pm_team_is_here(team->team, rank) : is_through(team, visits, rank))
             return -1;
         first = first < 0 ? rank : first;
     }
@@ -527,9 +527,10 @@ static int visit(team_t * team, exchange_t * exchange, visits_t * visits, int ra
     int mpi_errno = MPIDI_COMPOSITE_team_await(team, rank);     /* it may be in another collective */
 
     MPIR_ERR_CHECK(mpi_errno);
-    visits->seen[rank] = true;
+    visits->with[rank] = HEARD;
     if (pm_team_size_said(team->team, rank) == PM_TEAM_ELSEWHERE) {
-        visits->fetched[rank] = exchange->received[rank] > 0;
+        if (exchange->received[rank])
+            visits->with[rank] = FETCHED;
         team->apart = pm_team_step(team->team) + 1;
         return run_errands(team, exchange, rank, visits->lent);
     }
@@ -545,25 +546,31 @@ static int visit(team_t * team, exchange_t * exchange, visits_t * visits, int ra
  * comes to it first, so that nobody waits while there is something to copy. How many pages somebody needs. */
 static int exchange_as_they_come(team_t * team, exchange_t * exchange, bool lent, uint64_t *pages)
 {
-    int mpi_errno = MPI_SUCCESS;
-    visits_t visits = {.exchange = exchange,.lent = lent,.pages = 1 };
+    int mpi_errno = MPI_SUCCESS, left = team->ranks - 1;
+    visits_t visits;
 
-    for (int left = team->ranks - 1; left > 0;) {
-        mpi_errno = MPIDI_COMPOSITE_team_wait(team, for_visits, &visits);
-        MPIR_ERR_CHECK(mpi_errno);
+    visits.exchange = exchange;
+    visits.lent = lent;
+    visits.pages = 1;
+    memset(visits.with, 0, sizeof visits.with[0] * (size_t) team->ranks);
+    while (true) {
         for (int i = 1; i < team->ranks; i++) {
             int rank = (team->rank + i) % team->ranks;
-            if (!visits.seen[rank] && pm_team_is_here(team->team, rank)) {
+            if (visits.with[rank] == AWAITED && pm_team_is_here(team->team, rank)) {
                 mpi_errno = visit(team, exchange, &visits, rank);
                 MPIR_ERR_CHECK(mpi_errno);
             }
-            if (!visits.done[rank] && is_through(team, &visits, rank)) {
-                visits.done[rank] = true;
-                if (visits.fetched[rank])
-                    exchange->received[rank] = 0;
-                left--;
-            }
+            if (visits.with[rank] == AWAITED || visits.with[rank] == DONE || !is_through(team, &visits, rank))
+                continue;
+            if (visits.with[rank] == FETCHED)
+                exchange->received[rank] = 0;
+            visits.with[rank] = DONE;
+            left--;
         }
+        if (left == 0)
+            break;
+        mpi_errno = MPIDI_COMPOSITE_team_wait(team, for_visits, &visits);
+        MPIR_ERR_CHECK(mpi_errno);
     }
     pm_team_all_are_here(team->team);
     *pages = visits.pages;
@@ -900,6 +907,75 @@ int MPIDI_COMPOSITE_team_reduce(team_t * team, const void *sendbuf, void *recvbu
     return mpi_errno;
 }
 
+/* A rank's part of the vectors: so many numbers, after so many. Without `counts` all have as many. */
+static MPI_Aint part_size(const MPI_Aint * counts, MPI_Aint count, int rank)
+{
+    return counts ? counts[rank] : count;
+}
+
+/* Page by page, with a slice of each rank's part on each. In place, our own part of the result comes to lie where our own part of the vector
+ * is, which nobody else needs. */
+static int reduce_scatter_in_slices(team_t * team, const data_t * mine, char *result, const MPI_Aint * counts, MPI_Aint count, MPI_Op op)
+{
+    int mpi_errno = MPI_SUCCESS, last = team->ranks - 1;
+    MPI_Aint size, slice, longest = 0;
+    char own[PM_TEAM_PAGE];
+
+    MPIR_Datatype_get_size_macro(mine->type, size);
+    slice = PM_TEAM_PAGE / team->ranks / size;
+    for (int rank = 0; rank < team->ranks; rank++)
+        longest = MPL_MAX(longest, part_size(counts, count, rank));
+    for (MPI_Aint first = 0; first < longest; first += slice * (MPI_Aint) team->ahead) {
+        MPI_Aint end = MPL_MIN(longest, first + slice * (MPI_Aint) team->ahead), before = 0;
+        uint64_t step = pm_team_step(team->team) + 1;
+
+        for (MPI_Aint at = first; at < end; at += slice) {
+            char *place;
+            mpi_errno = MPIDI_COMPOSITE_team_room(team, PM_TEAM_PAGE);
+            MPIR_ERR_CHECK(mpi_errno);
+            place = pm_team_place(team->team, PM_TEAM_PAGE);
+            before = 0;
+            for (int rank = 0; rank < team->ranks; before += part_size(counts, count, rank++)) {
+                MPI_Aint some = MPL_MIN(slice, part_size(counts, count, rank) - at);
+                if (some > 0 && rank != team->rank)
+                    memcpy(place + rank * slice * size, mine->plain + (before + at) * size, (size_t) (some * size));
+            }
+            pm_team_enter(team->team, PM_TEAM_PAGE, team->collective);
+        }
+        before = 0;
+        for (int rank = 0; rank < team->rank; rank++)
+            before += part_size(counts, count, rank);
+        for (MPI_Aint at = first; at < end; at += slice) {
+            MPI_Aint some = MPL_MIN(slice, part_size(counts, count, team->rank) - at);
+            const char *ours = mine->plain + (before + at) * size, *said;
+            char *to = result + at * size;
+
+            pm_team_look_at(team->team, step + (uint64_t) ((at - first) / slice));
+            if (some > 0 && to == ours && team->rank != last)
+                ours = memcpy(own, ours, (size_t) (some * size));
+            for (int rank = last; rank >= 0; rank--) {
+                said = ours;
+                if (rank != team->rank) {
+                    mpi_errno = hear(team, rank, PM_TEAM_PAGE, &said);
+                    MPIR_ERR_CHECK(mpi_errno);
+                    said += team->rank * slice * size;
+                }
+                if (some <= 0)
+                    continue;
+                if (rank < last)
+                    mpi_errno = MPIR_Reduce_local(said, to, some, mine->type, op);
+                else if (said != to)
+                    memcpy(to, said, (size_t) (some * size));
+                MPIR_ERR_CHECK(mpi_errno);
+            }
+        }
+    }
+    pm_team_all_are_here(team->team);
+
+  fn_fail:
+    return mpi_errno;
+}
+
 /* Each reduces a part on the board, and then reads that of the others. */
 static int allreduce_in_slices(team_t * team, const data_t * mine, char *recvbuf, MPI_Op op)
 {
@@ -935,6 +1011,30 @@ static int allreduce_in_slices(team_t * team, const data_t * mine, char *recvbuf
     return mpi_errno;
 }
 
+/* Each reduces a part, of which all others get it then; both page by page. */
+static int allreduce_in_parts(team_t * team, const data_t * mine, char *recvbuf, MPI_Op op)
+{
+    int mpi_errno;
+    MPI_Aint counts[PM_TEAM_RANKS_LIMIT], places[PM_TEAM_RANKS_LIMIT], size, before = 0;
+    parts_t all;
+    data_t own;
+
+    MPIR_Datatype_get_size_macro(mine->type, size);
+    for (int rank = 0; rank < team->ranks; rank++) {
+        counts[rank] = mine->count / team->ranks + (rank < mine->count % team->ranks);
+        places[rank] = before;
+        before += counts[rank];
+    }
+    mpi_errno = reduce_scatter_in_slices(team, mine, recvbuf + places[team->rank] * size, counts, 0, op);
+    MPIR_ERR_CHECK(mpi_errno);
+    all = parts_of(recvbuf, counts, places, mine->type);
+    own = part_of(&all, team->rank);
+    mpi_errno = allgather_in_pieces(team, &own, &all, true);
+
+  fn_fail:
+    return mpi_errno;
+}
+
 int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op)
 {
     int mpi_errno;
@@ -953,7 +1053,7 @@ int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *rec
         goto fn_exit;
     }
     if (mine.bytes <= team->limit)
-        return allreduce_in_slices(team, &mine, recvbuf, op);
+        return mine.bytes <= PM_TEAM_PAGE ? allreduce_in_slices(team, &mine, recvbuf, op) : allreduce_in_parts(team, &mine, recvbuf, op);
     MPIR_Datatype_get_size_macro(type, size);
     begin = slice(team, team->rank, count, size);
     end = slice(team, team->rank + 1, count, size);
@@ -977,16 +1077,16 @@ int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *rec
     return mpi_errno;
 }
 
-/* Each gets [at, at + bytes) of the result; `whole` bytes of each. */
-static int reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, size_t at, size_t bytes, MPI_Datatype type,
-                          MPI_Op op)
+/* Each gets [at, at + bytes) of the result, as `counts` or `each` say. */
+static int reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, const MPI_Aint * counts, MPI_Aint each, MPI_Aint count,
+                          size_t at, size_t bytes, MPI_Datatype type, MPI_Op op)
 {
     int mpi_errno;
     data_t mine = data_of(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, type);
     uint64_t addresses[PM_TEAM_RANKS_LIMIT];
     char *result = recvbuf;
 
-    if (mine.bytes <= team->limit) {
+    if (mine.bytes <= MPL_MIN(team->limit, PM_TEAM_PAGE)) {
         mpi_errno = enter_with(team, &mine);
         MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = reduce_said(team, team->ranks - 1, &mine, at, bytes, recvbuf, op);
@@ -995,11 +1095,18 @@ static int reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, MPI
             pm_team_all_are_here(team->team);
         goto fn_exit;
     }
-    mpi_errno = tell_addresses(team, mine.plain, mine.bytes, addresses);
-    MPIR_ERR_CHECK(mpi_errno);
-    /* In place the others still read what is at the beginning. */
+    /* In place the others still need what is at the beginning. */
     if (sendbuf == MPI_IN_PLACE)
         result = (char *) recvbuf + at;
+    if (mine.bytes <= team->limit) {
+        mpi_errno = reduce_scatter_in_slices(team, &mine, result, counts, each, op);
+        MPIR_ERR_CHECK(mpi_errno);
+        if (result != recvbuf)
+            memmove(recvbuf, result, bytes);
+        goto fn_exit;
+    }
+    mpi_errno = tell_addresses(team, mine.plain, mine.bytes, addresses);
+    MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = reduce_lent(team, team->ranks - 1, addresses, mine.plain, at, bytes, result, type, op);
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = await_readers(team);
@@ -1023,7 +1130,7 @@ int MPIDI_COMPOSITE_team_reduce_scatter(team_t * team, const void *sendbuf, void
             before = count;
         count += recvcounts[rank];
     }
-    return reduce_scatter(team, sendbuf, recvbuf, count, (size_t) (before * size), (size_t) (recvcounts[team->rank] * size), type, op);
+    return reduce_scatter(team, sendbuf, recvbuf, recvcounts, 0, count, (size_t) (before * size), (size_t) (recvcounts[team->rank] * size), type, op);
 }
 
 int MPIDI_COMPOSITE_team_reduce_scatter_block(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint recvcount,
@@ -1032,7 +1139,7 @@ int MPIDI_COMPOSITE_team_reduce_scatter_block(team_t * team, const void *sendbuf
     MPI_Aint size;
 
     MPIR_Datatype_get_size_macro(type, size);
-    return reduce_scatter(team, sendbuf, recvbuf, recvcount * team->ranks, (size_t) (team->rank * recvcount * size),
+    return reduce_scatter(team, sendbuf, recvbuf, NULL, recvcount, recvcount * team->ranks, (size_t) (team->rank * recvcount * size),
                           (size_t) (recvcount * size), type, op);
 }
 
