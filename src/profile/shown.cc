@@ -44,10 +44,9 @@ void Shown::tell(const std::map<std::string, Sizes> &paths)
             break;
         Board::Path &path = board_->paths[place++];
         std::uint64_t messages = 0, bytes = 0;
-        Sizes whole = sizes.whole();
         for (std::size_t i = 0; i < size_classes; ++i) {
-            messages += whole.messages[i];
-            bytes += whole.bytes[i];
+            messages += sizes.messages[i];
+            bytes += sizes.bytes[i];
         }
         std::strncpy(path.name, name.c_str(), name_room - 1);
         path.messages.store(messages, std::memory_order_relaxed);
