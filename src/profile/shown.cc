@@ -1,5 +1,6 @@
 #include "profile/shown.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,8 +15,10 @@ void Shown::open(int rank, int ranks)
 {
     if (board_ != nullptr)
         return;
-    File file(memfd_create(board_name, MFD_CLOEXEC));
-    if (file.get() < 0 || ftruncate(file.get(), sizeof(Board)) != 0)
+    // Who looks writes to it as well: nobody can take memory away that this process uses.
+    File file(memfd_create(board_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (file.get() < 0 || ftruncate(file.get(), sizeof(Board)) != 0 ||
+        fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return;
     void *memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
     if (memory == MAP_FAILED)
