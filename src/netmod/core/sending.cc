@@ -26,8 +26,8 @@ inline void count(pm_peer *peer, std::size_t size)
 {
     peer->messages++;
     peer->bytes += size;
-    if (pm::profile::on.load(std::memory_order_relaxed)) [[unlikely]]
-        pm::note_size(peer, size);
+    if (peer->run.ends_at(size)) [[unlikely]]
+        pm::end_run(peer, size);
 }
 
 void queue(pm_peer *peer, const pm::Message &message, const pm::SendProgress &progress, void *cookie)

@@ -73,7 +73,7 @@ void pm_count_announced(pm_peer *peer, size_t size)
 {
     peer->bytes += size;
     if (pm::profile::on.load(std::memory_order_relaxed)) [[unlikely]]
-        pm::note_size(peer, size);
+        pm::sizes_of(peer).add(size);
 }
 
 // ---- what a user is told ----
