@@ -192,13 +192,13 @@ TEST(Choice, BetweenHosts)
 
 // Hosts dealt out to clusters, and a root; the trees of all hosts.
 struct Led {
-    Led(int hosts, int clusters, int root, bool wide) : memory(pm_leaders_ints(hosts)), cluster(hosts), trees(hosts)
+    Led(int hosts, int clusters, int root, pm_shape shape) : memory(pm_leaders_ints(hosts)), cluster(hosts), trees(hosts)
     {
         for (int host = 0; host < hosts; ++host)
             cluster[host] = static_cast<std::uint32_t>(host * 7 / 3 % clusters);
         pm_leaders_order(&leaders, memory.data(), hosts, clusters > 1 ? cluster.data() : nullptr, root);
         for (int place = 0; place < hosts; ++place)
-            pm_tree_of(&leaders, place, wide, &trees[place]);
+            pm_tree_of(&leaders, place, shape, &trees[place]);
     }
     // How many cross from one cluster to another.
     int crossings() const
@@ -229,8 +229,8 @@ struct Led {
 TEST(Leaders, EachHostIsToldOnceAndEachClusterToo)
 {
     for (int hosts = 1; hosts <= 40; ++hosts)
-        for (auto [clusters, root, wide] : {std::tuple{1, 0, true}, {1, hosts / 2, false}, {2, hosts - 1, true}, {2, 0, false}, {5, hosts / 3, false}}) {
-            Led led(hosts, clusters, root, wide);
+        for (auto [clusters, root, shape] : {std::tuple{1, 0, PM_FLAT}, {1, hosts / 2, PM_BINOMIAL}, {2, hosts - 1, PM_FLAT}, {2, 0, PM_CHAIN}, {5, hosts / 3, PM_BINOMIAL}}) {
+            Led led(hosts, clusters, root, shape);
             EXPECT_EQ(led.leaders.host[0], root);
             EXPECT_EQ(led.trees[0].parent, -1);
             EXPECT_EQ(pm_leaders_place(&led.leaders, root), 0);
@@ -243,10 +243,10 @@ TEST(Leaders, EachHostIsToldOnceAndEachClusterToo)
         }
 }
 
-TEST(Leaders, BelowALeaderOfABinomialTreeAreThePlacesThatFollow)
+TEST(Leaders, BelowALeaderAreThePlacesThatFollow)
 {
-    for (int hosts = 1; hosts <= 40; ++hosts) {
-        Led led(hosts, 3, hosts / 2, false);
+    for (int hosts = 1; hosts <= 200; ++hosts) {
+        Led led(hosts, 3, hosts / 2, hosts % 3 == 0 ? PM_FLAT : hosts % 3 == 1 ? PM_BINOMIAL : PM_CHAIN);
         for (const pm_tree &tree : led.trees)
             for (int i = 0; i < tree.branches; ++i) {
                 std::vector<int> all = led.all_below(tree.below[i].place);

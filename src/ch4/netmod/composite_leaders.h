@@ -60,7 +60,7 @@ static const uint32_t *clusters_of(MPIR_Comm * comm, const int *speakers, int ho
 }
 
 /* `root` -1: whoever comes first. */
-static int lead(led_t * led, MPIR_Comm * comm, int root, bool wide, MPIR_Errflag_t * errflag)
+static int lead(led_t * led, MPIR_Comm * comm, int root, pm_shape shape, MPIR_Errflag_t * errflag)
 {
     int mpi_errno = MPI_SUCCESS, hosts = hosts_of(comm);
     const uint32_t *clusters;
@@ -82,7 +82,7 @@ static int lead(led_t * led, MPIR_Comm * comm, int root, bool wide, MPIR_Errflag
     led->root = comm->node_comm && comm->internode_table[root] == led->host ? comm->intranode_table[root] : 0;
     pm_leaders_order(&led->leaders, led->memory, hosts, clusters, comm->internode_table[root]);
     led->place = pm_leaders_place(&led->leaders, led->host);
-    pm_tree_of(&led->leaders, led->place, wide, &led->tree);
+    pm_tree_of(&led->leaders, led->place, shape, &led->tree);
 
   fn_fail:
     return mpi_errno;
@@ -212,7 +212,7 @@ static int leaders_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
     MPIDI_COMPOSITE_team_t *team = comm->node_comm ? MPIDI_COMPOSITE_team_of(comm->node_comm) : NULL;
     MPIR_Request *requests[PM_BRANCHES_MAX];
     char nothing = 0;
-    int mpi_errno = lead(&led, comm, -1, true, errflag);
+    int mpi_errno = lead(&led, comm, -1, PM_FLAT, errflag);
 
     MPIR_ERR_CHECK(mpi_errno);
     if (team) {
@@ -259,12 +259,12 @@ static char *vectors(int number, MPI_Aint count, MPI_Datatype type, MPI_Aint * s
     return *memory ? (char *) *memory - true_lb : NULL;
 }
 
-static bool is_wide(MPI_Aint count, MPI_Datatype type)
+static pm_shape shape_for(MPI_Aint count, MPI_Datatype type)
 {
     MPI_Aint size;
 
     MPIR_Datatype_get_size_macro(type, size);
-    return count * size <= PM_LEADERS_FLAT_LIMIT;
+    return pm_shape_of((size_t) (count * size), 0);
 }
 
 /* The operation must commute. */
@@ -276,7 +276,7 @@ static int leaders_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count,
     void *memory = NULL;
     char *room = NULL;
     MPI_Aint span = 0;
-    int mpi_errno = lead(&led, comm, -1, is_wide(count, type), errflag);
+    int mpi_errno = lead(&led, comm, -1, shape_for(count, type), errflag);
 
     MPIR_ERR_CHECK(mpi_errno);
     if (led.speaks) {
@@ -311,7 +311,7 @@ static int leaders_reduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MP
     void *memory = NULL;
     char *room, *result = recvbuf;
     MPI_Aint span = 0;
-    int mpi_errno = lead(&led, comm, root, is_wide(count, type), errflag);
+    int mpi_errno = lead(&led, comm, root, shape_for(count, type), errflag);
 
     MPIR_ERR_CHECK(mpi_errno);
     if (led.speaks) {
@@ -369,7 +369,7 @@ static int leaders_bcast(void *buffer, MPI_Aint count, MPI_Datatype type, int ro
     led_t led;
     data_t data = data_of(buffer, count, type);
     char *flat, *packed = NULL;
-    int mpi_errno = lead(&led, comm, root, is_wide(count, type), errflag);
+    int mpi_errno = lead(&led, comm, root, pm_shape_of(data.bytes, 1), errflag);
 
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = flatten(&data, comm->rank == root, &flat, &packed);
@@ -482,13 +482,22 @@ static void gather_blocks(led_t * led, const blocks_t * blocks, int tag)
         tell_above(led, blocks->flat + blocks->hosts[led->place], (MPI_Aint) (blocks->hosts[end] - blocks->hosts[led->place]), MPI_BYTE, tag);
 }
 
+static size_t total_of(const parts_t * all, const MPIR_Comm * comm)
+{
+    size_t total = 0;
+
+    for (int rank = 0; rank < comm->local_size; rank++)
+        total += part_of(all, rank).bytes;
+    return total;
+}
+
 /* All know what all have. All of it goes to one leader, and from there to all. `mine` NULL: it is in its place. */
 static int leaders_allgather(const data_t * mine, const parts_t * all, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
     led_t led;
     blocks_t blocks = { NULL };
     data_t own = part_of(all, comm->rank);
-    int mpi_errno = lead(&led, comm, -1, false, errflag);
+    int mpi_errno = lead(&led, comm, -1, pm_shape_of(total_of(all, comm), 0), errflag);
 
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = lay_out_blocks(&led, all, &blocks);

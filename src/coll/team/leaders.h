@@ -2,8 +2,8 @@
  * one, or one tells all, is one message for each host but one, and one of them crosses to each other cluster.
  *
  * Hosts have places: one cluster after the other, that of the root first, and in it the root's host. Within a cluster, and between clusters,
- * the tree is flat where messages are short, and binomial where the root would send for long; below a leader of a binomial one are the places
- * that follow its own. Pure functions of what all ranks know; nothing is kept. For C and C++. */
+ * the tree is flat where messages are short, binomial where the root would send for long, and a chain where what is sent comes in many pieces;
+ * below a leader are the places that follow its own. Pure functions of what all ranks know; nothing is kept. For C and C++. */
 #ifndef PM_LEADERS_H_INCLUDED
 #define PM_LEADERS_H_INCLUDED
 
@@ -24,6 +24,16 @@ typedef struct pm_branch {
 } pm_branch;
 
 #define PM_BRANCHES_MAX 64      /* both levels, binomial; a flat one has fewer */
+
+typedef enum pm_shape { PM_FLAT, PM_BINOMIAL, PM_CHAIN } pm_shape;
+
+/* `pieces`: from one to all, piece by piece; otherwise whole, one way or the other. */
+static inline pm_shape pm_shape_of(size_t bytes, int pieces)
+{
+    if (bytes <= PM_LEADERS_FLAT_LIMIT)
+        return PM_FLAT;
+    return pieces && bytes >= PM_LEADERS_CHAIN ? PM_CHAIN : PM_BINOMIAL;
+}
 
 typedef struct pm_tree {
     int parent;                 /* a place; -1: we are the root */
@@ -80,54 +90,78 @@ static inline pm_branch pm_branch_of(int place, int end)
     return branch;
 }
 
-/* Of `count` in a row, of which `mine` is the first or below it: who is above, -1 for the first; how many are below, and from where to where. */
-static inline int pm_above(int mine, int wide)
+/* Those behind the first of a flat tree are shared out to so many at most, evenly. */
+static inline int pm_share(int first, int end)
 {
-    if (mine == 0)
-        return -1;
-    return wide ? (mine - 1) / PM_LEADERS_FANOUT : mine & (mine - 1);
+    return (end - first - 1 + PM_LEADERS_FANOUT - 1) / PM_LEADERS_FANOUT;
 }
 
-static inline int pm_below(int mine, int count, int wide, pm_branch *below)
+/* Of `count` in a row: who is above `mine`, -1 where that is the first; `*end` of those below it. */
+static inline int pm_above(int mine, int count, pm_shape shape, int *end)
+{
+    int first = 0, above = -1;
+
+    *end = count;
+    if (shape == PM_CHAIN)
+        return mine - 1;
+    if (shape == PM_BINOMIAL) {
+        if (mine > 0 && mine + (mine & -mine) < count)
+            *end = mine + (mine & -mine);
+        return mine > 0 ? mine & (mine - 1) : -1;
+    }
+    while (first != mine) {
+        int share = pm_share(first, *end);
+        above = first;
+        first += 1 + (mine - first - 1) / share * share;
+        *end = first + share < *end ? first + share : *end;
+    }
+    return above;
+}
+
+/* How many are right below it, and what is below each. */
+static inline int pm_below(int mine, int end, pm_shape shape, pm_branch *below)
 {
     int branches = 0, step = 1;
 
-    if (wide) {
-        for (int i = 1; i <= PM_LEADERS_FANOUT && PM_LEADERS_FANOUT * mine + i < count; i++)
-            below[branches++] = pm_branch_of(PM_LEADERS_FANOUT * mine + i, PM_LEADERS_FANOUT * mine + i + 1);
+    if (shape == PM_CHAIN) {
+        if (mine + 1 < end)
+            below[branches++] = pm_branch_of(mine + 1, end);
         return branches;
     }
-    while (mine + step < count && (mine & step) == 0)
+    if (shape == PM_FLAT) {
+        for (int share = pm_share(mine, end), at = mine + 1; at < end; at += share)
+            below[branches++] = pm_branch_of(at, at + share < end ? at + share : end);
+        return branches;
+    }
+    while (mine + step < end)
         step *= 2;
     while ((step /= 2) > 0)
-        if (mine + step < count)
-            below[branches++] = pm_branch_of(mine + step, mine + 2 * step < count ? mine + 2 * step : count);
+        below[branches++] = pm_branch_of(mine + step, mine + 2 * step < end ? mine + 2 * step : end);
     return branches;
 }
 
-static inline void pm_tree_of(const pm_leaders *leaders, int place, int wide, pm_tree *tree)
+static inline void pm_tree_of(const pm_leaders *leaders, int place, pm_shape shape, pm_tree *tree)
 {
-    int cluster = 0, first, above;
+    int cluster = 0, first, above, end;
 
     while (leaders->begin[cluster + 1] <= place)
         cluster++;
     first = leaders->begin[cluster];
-    above = pm_above(place - first, wide);
-    tree->parent = above < 0 ? -1 : first + above;
     tree->branches = 0;
     if (place == first) {
-        above = pm_above(cluster, wide);
+        above = pm_above(cluster, leaders->clusters, shape, &end);
         tree->parent = above < 0 ? -1 : leaders->begin[above];
-        tree->branches = pm_below(cluster, leaders->clusters, wide, tree->below);
+        tree->branches = pm_below(cluster, end, shape, tree->below);
         for (int i = 0; i < tree->branches; i++)
             tree->below[i] = pm_branch_of(leaders->begin[tree->below[i].place], leaders->begin[tree->below[i].end]);
     }
+    above = pm_above(place - first, leaders->begin[cluster + 1] - first, shape, &end);
+    if (above >= 0)
+        tree->parent = first + above;
     above = tree->branches;
-    tree->branches += pm_below(place - first, leaders->begin[cluster + 1] - first, wide, tree->below + above);
-    for (int i = above; i < tree->branches; i++) {
-        tree->below[i].place += first;
-        tree->below[i].end += first;
-    }
+    tree->branches += pm_below(place - first, end, shape, tree->below + above);
+    for (int i = above; i < tree->branches; i++)
+        tree->below[i] = pm_branch_of(first + tree->below[i].place, first + tree->below[i].end);
 }
 
 #endif
