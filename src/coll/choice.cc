@@ -214,6 +214,24 @@ pm_switch pm_switch_of(const pm_choices *choices, pm_collective operation, int r
     return {.board = has_pieces(operation) ? limit : std::min<std::size_t>(limit, PM_TEAM_PAGE), .memory = 1, .messages = 0};
 }
 
+int pm_by_leaders(const pm_choices *choices, pm_collective operation, size_t bytes)
+{
+    if (choices->chosen[operation] == Choice::messages)
+        return 0;
+    switch (operation) {
+        case PM_COLL_BARRIER:
+        case PM_COLL_BCAST:
+            return 1;
+        case PM_COLL_REDUCE:
+        case PM_COLL_ALLREDUCE:
+            return bytes <= PM_LEADERS_REDUCE_LIMIT;
+        case PM_COLL_ALLGATHER:
+            return bytes <= PM_LEADERS_GATHER_LIMIT;
+        default:
+            return 0;
+    }
+}
+
 int pm_some_in_whole(size_t bytes)
 {
     return bytes <= PM_SOME_SHORT_LIMIT;

@@ -7,6 +7,7 @@
 #include "composite_started.h"
 #include "composite_team.h"
 #include "composite_team_coll.h"
+#include "composite_leaders.h"
 #include "coll/choice.h"
 
 static size_t bytes_of(MPI_Aint count, MPI_Datatype datatype)
@@ -140,6 +141,22 @@ MPL_STATIC_INLINE_PREFIX bool reduces(MPIDI_COMPOSITE_team_t * team, MPIDI_COMPO
         moves(team, collective, chosen, (size_t) (size * count));
 }
 
+/* Whether the leaders of its hosts do it. */
+static bool leads(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, bool chosen, size_t bytes)
+{
+    if (chosen || !has_hosts(comm) || !pm_by_leaders(choices, operations[collective], bytes))
+        return false;
+    MPIDI_COMPOSITE_coll_counts[collective][PM_BY_LEADERS]++;
+    return true;
+}
+
+/* The order of the hosts is not that of the ranks. */
+static bool leads_reducing(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, bool chosen, MPI_Aint count, MPI_Datatype datatype,
+                           MPI_Op op)
+{
+    return MPIR_Op_is_commutative(op) && leads(comm, collective, chosen, bytes_of(count, datatype));
+}
+
 /* Of nothing: a rank whose count is 0 does not come here, so there is no step. What is not of one group is not ours. */
 static bool is_nothing(const MPIR_Comm * comm, MPI_Aint count, MPI_Datatype datatype)
 {
@@ -175,6 +192,10 @@ bool MPIDI_COMPOSITE_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mp
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && leads(comm, MPIDI_COMPOSITE_IN_BARRIER, CHOSEN(BARRIER), 0)) {
+        *mpi_errno = leaders_barrier(comm, errflag);
+        return true;
+    }
     if (!team || !moves(team, MPIDI_COMPOSITE_IN_BARRIER, CHOSEN(BARRIER), 0))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_BARRIER);
     return done(team, true, MPIDI_COMPOSITE_team_barrier(team), errflag, mpi_errno);
@@ -186,6 +207,10 @@ bool MPIDI_COMPOSITE_bcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, 
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && leads(comm, MPIDI_COMPOSITE_IN_BCAST, CHOSEN(BCAST), bytes_of(count, datatype))) {
+        *mpi_errno = leaders_bcast(buffer, count, datatype, root, comm, errflag);
+        return true;
+    }
     if (!team || !moves(team, MPIDI_COMPOSITE_IN_BCAST, CHOSEN(BCAST), bytes_of(count, datatype)))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_BCAST);
     return done(team, true, MPIDI_COMPOSITE_team_bcast(team, buffer, count, datatype, root), errflag, mpi_errno);
@@ -251,6 +276,14 @@ bool MPIDI_COMPOSITE_scatterv(const void *sendbuf, const MPI_Aint * sendcounts, 
                                                            recvtype, root), errflag, mpi_errno);
 }
 
+static int gather_by_leaders(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, const parts_t * all, MPIR_Comm * comm,
+                             MPIR_Errflag_t * errflag)
+{
+    data_t mine = data_or_none(sendbuf, sendcount, sendtype);
+
+    return leaders_allgather(sendbuf == MPI_IN_PLACE ? NULL : &mine, all, comm, errflag);
+}
+
 bool MPIDI_COMPOSITE_allgather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
                                MPI_Aint recvcount, MPI_Datatype recvtype, MPIR_Comm * comm, MPIR_Errflag_t * errflag,
                                int *mpi_errno)
@@ -262,6 +295,11 @@ bool MPIDI_COMPOSITE_allgather(const void *sendbuf, MPI_Aint sendcount, MPI_Data
         return true;
     }
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && leads(comm, MPIDI_COMPOSITE_IN_ALLGATHER, CHOSEN(ALLGATHER), bytes_of(recvcount, recvtype) * (size_t) comm->local_size)) {
+        parts_t all = equal_parts(recvbuf, recvcount, recvtype);
+        *mpi_errno = gather_by_leaders(sendbuf, sendcount, sendtype, &all, comm, errflag);
+        return true;
+    }
     if (!team || !moves(team, MPIDI_COMPOSITE_IN_ALLGATHER, CHOSEN(ALLGATHER), bytes_of(recvcount, recvtype)))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLGATHER);
     return done(team, true, MPIDI_COMPOSITE_team_allgather(team, sendbuf, sendcount, sendtype, recvbuf, recvcount,
@@ -275,6 +313,12 @@ bool MPIDI_COMPOSITE_allgatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Dat
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && comm->comm_kind == MPIR_COMM_KIND__INTRACOMM &&
+        leads(comm, MPIDI_COMPOSITE_IN_ALLGATHERV, CHOSEN(ALLGATHERV), bytes_of(sum_of(recvcounts, comm->local_size), recvtype))) {
+        parts_t all = parts_of(recvbuf, recvcounts, displs, recvtype);
+        *mpi_errno = gather_by_leaders(sendbuf, sendcount, sendtype, &all, comm, errflag);
+        return true;
+    }
     if (!team || !moves(team, MPIDI_COMPOSITE_IN_ALLGATHERV, CHOSEN(ALLGATHERV), most_bytes(recvcounts, recvtype, comm->local_size)))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLGATHERV);
     return done(team, true, MPIDI_COMPOSITE_team_allgatherv(team, sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
@@ -330,6 +374,10 @@ bool MPIDI_COMPOSITE_reduce(const void *sendbuf, void *recvbuf, MPI_Aint count, 
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && leads_reducing(comm, MPIDI_COMPOSITE_IN_REDUCE, CHOSEN(REDUCE), count, datatype, op)) {
+        *mpi_errno = leaders_reduce(sendbuf, recvbuf, count, datatype, op, root, comm, errflag);
+        return true;
+    }
     if (!team || !reduces(team, MPIDI_COMPOSITE_IN_REDUCE, CHOSEN(REDUCE), count, datatype, op))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_REDUCE);
     return done(team, true, MPIDI_COMPOSITE_team_reduce(team, sendbuf, recvbuf, count, datatype, op, root), errflag, mpi_errno);
@@ -341,6 +389,10 @@ bool MPIDI_COMPOSITE_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint coun
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && leads_reducing(comm, MPIDI_COMPOSITE_IN_ALLREDUCE, CHOSEN(ALLREDUCE), count, datatype, op)) {
+        *mpi_errno = leaders_allreduce(sendbuf, recvbuf, count, datatype, op, comm, errflag);
+        return true;
+    }
     if (!team || !reduces(team, MPIDI_COMPOSITE_IN_ALLREDUCE, CHOSEN(ALLREDUCE), count, datatype, op))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLREDUCE);
     return done(team, true, MPIDI_COMPOSITE_team_allreduce(team, sendbuf, recvbuf, count, datatype, op), errflag, mpi_errno);

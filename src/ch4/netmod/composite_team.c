@@ -331,7 +331,7 @@ MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm)
         return state->team;
     if (!on_one_host(comm) || comm->local_size < 2 || comm->local_size > PM_TEAM_RANKS_LIMIT) {
         state->team_is_known = true;
-    } else if (comm == MPIR_Process.comm_world || state->team_calls++ == PM_TEAM_CALLS_BEFORE) {
+    } else if (comm == MPIR_Process.comm_world || comm == MPIR_Process.comm_world->node_comm || state->team_calls++ == PM_TEAM_CALLS_BEFORE) {
         state->team = make_team(comm);
         state->team_is_known = true;
     }

@@ -85,6 +85,10 @@ size_t pm_peer_card(const pm_peer *peer, void *card);
 /* Whether the cards of a job, by rank, give every two processes a route; all processes come to the same answer. */
 int pm_check_job(pm_core *core, const void *const *cards, const size_t *sizes, int count);
 
+/* The cluster of each rank of the job, which are hosts on one network that no other they are on is better than: all processes come to the same
+ * answer. NULL: there is one. After pm_check_job() and pm_set_priorities(). */
+const uint32_t *pm_clusters(pm_core *core);
+
 /* Measuring networks, before peers are connected: for each network that there is a choice about, two ranks on different hosts that
  * try it. All ranks call pm_try_out() for all trials, in this order; it answers the shortest round trip in seconds at the two,
  * PM_TRIAL_LIMIT when that took longer, and 0 at others. What the first of each found is given to pm_set_priorities() by

@@ -104,6 +104,8 @@ struct pm_core {
     pm::Links links;
     bool missing_told = false;
     pm::Card card;
+    pm::Topology job;  // until pm_clusters() was asked for
+    std::vector<std::uint32_t> clusters;  // by rank
     // By tag. Of a tag that nobody has registered every header is too short.
     std::array<pm_handler, PM_TAGS_MAX> handlers = [] {
         std::array<pm_handler, PM_TAGS_MAX> nobody{};
