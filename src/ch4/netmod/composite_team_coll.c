@@ -502,62 +502,20 @@ static int alltoall_of_equals(team_t * team, const parts_t * from, const parts_t
     return mpi_errno;
 }
 
-/* Nobody knows what others have for others. Who can, enters with all on one page, and a table of where each part is; who cannot, with slices.
- * The first page of each says how many it needs, and as many steps follow as somebody needs. */
 static int alltoall_of_any(team_t * team, const parts_t * from, const parts_t * to, bool in_place)
 {
     exchange_t exchange;
-    uint64_t needed = 1, pages = 1, table[1 + PM_TEAM_RANKS_LIMIT];
-    size_t table_bytes = sizeof table[0] * (1 + (size_t) team->ranks), at = table_bytes;
+    uint64_t pages, said;
     int mpi_errno = begin_exchange(team, from, to, false, &exchange);
-    char *place;
 
     MPIR_ERR_CHECK(mpi_errno);
-    for (int rank = 0; rank < team->ranks; rank++) {
-        table[1 + rank] = at;
-        at += exchange.sent[rank];
-        needed = MPL_MAX(needed, pages_for(&exchange, exchange.sent[rank]));
-    }
-    /* In place, what comes as a whole would lie on what goes in slices. */
-    if (at > PM_TEAM_PAGE || (in_place && needed > 1)) {
-        needed = pages = MPL_MAX(needed, 2);    /* one says that there is a table */
-        mpi_errno = enter_with_slices(team, &exchange, 0, needed);
-    } else {
-        mpi_errno = MPIDI_COMPOSITE_team_room(team, at);
-        MPIR_ERR_CHECK(mpi_errno);
-        table[0] = 1;
-        place = pm_team_place(team->team, at);
-        memcpy(place, table, table_bytes);
-        for (int rank = 0; rank < team->ranks; rank++)
-            if (exchange.sent[rank])
-                memcpy(place + table[1 + rank], exchange.sources[rank], exchange.sent[rank]);
-        pm_team_enter(team->team, at, team->collective);
-        memset(exchange.sent, 0, sizeof exchange.sent[0] * (size_t) team->ranks);
-    }
+    pages = pages_to_say(&exchange, in_place);
+    mpi_errno = enter_with_first(team, &exchange, pages);
     MPIR_ERR_CHECK(mpi_errno);
     for (int i = 1; i < team->ranks; i++) {
-        int rank = (team->rank + i) % team->ranks;
-        size_t size, bytes = exchange.received[rank];
-        const char *said;
-        mpi_errno = MPIDI_COMPOSITE_team_await(team, rank);
+        mpi_errno = take_first(team, &exchange, (team->rank + i) % team->ranks, &said);
         MPIR_ERR_CHECK(mpi_errno);
-        size = pm_team_size_said(team->team, rank);
-        said = pm_team_said(team->team, rank);
-        memcpy(table, said, sizeof table[0]);
-        if (size < table_bytes)
-            mpi_errno = mismatch(team, size, bytes);
-        else if (table[0] > 1)
-            mpi_errno = take_slice(team, &exchange, rank, 0);
-        else {
-            memcpy(&at, said + sizeof at * (size_t) (1 + team->rank), sizeof at);
-            if (unlikely(at + bytes > size))
-                mpi_errno = mismatch(team, size, bytes);
-            else if (bytes)
-                memcpy(exchange.targets[rank], said + at, bytes);
-            exchange.received[rank] = 0;
-        }
-        MPIR_ERR_CHECK(mpi_errno);
-        pages = MPL_MAX(pages, table[0]);
+        pages = MPL_MAX(pages, said);
     }
     pm_team_all_are_here(team->team);
     mpi_errno = exchange_pages(team, &exchange, 1, pages);
@@ -674,15 +632,6 @@ static int reduce_lent(team_t * team, int last, const uint64_t * addresses, cons
   fn_fail:
     MPL_free(theirs);
     return mpi_errno;
-}
-
-/* Where the part of a rank begins when all take part in the work. */
-static size_t slice(const team_t * team, int rank, MPI_Aint count, MPI_Aint size)
-{
-    MPI_Aint line = MPL_MAX(64 / size, 1);
-    MPI_Aint lines = (count + line - 1) / line;
-
-    return (size_t) (MPL_MIN(lines * rank / team->ranks * line, count) * size);
 }
 
 /* Everybody's address, `mine` included; of as many bytes at each. */
