@@ -86,6 +86,21 @@ int MPIDI_COMPOSITE_iscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MP
 int MPIDI_COMPOSITE_iexscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op,
                             MPIR_Comm * comm, MPIR_Request ** request);
 
+/* composite_coll.c: by messages, without a schedule. */
+int MPIDI_COMPOSITE_neighbor_allgather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                       MPI_Aint recvcount, MPI_Datatype recvtype, MPIR_Comm * comm);
+int MPIDI_COMPOSITE_neighbor_allgatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                        const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype,
+                                        MPIR_Comm * comm);
+int MPIDI_COMPOSITE_neighbor_alltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                      MPI_Aint recvcount, MPI_Datatype recvtype, MPIR_Comm * comm);
+int MPIDI_COMPOSITE_neighbor_alltoallv(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls,
+                                       MPI_Datatype sendtype, void *recvbuf, const MPI_Aint * recvcounts,
+                                       const MPI_Aint * rdispls, MPI_Datatype recvtype, MPIR_Comm * comm);
+int MPIDI_COMPOSITE_neighbor_alltoallw(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls,
+                                       const MPI_Datatype * sendtypes, void *recvbuf, const MPI_Aint * recvcounts,
+                                       const MPI_Aint * rdispls, const MPI_Datatype * recvtypes, MPIR_Comm * comm);
+
 /* The generic header defines all of them: ours take the names afterwards. */
 #define MPIDI_NM_mpi_barrier MPIDI_COMPOSITE_unused_barrier
 #define MPIDI_NM_mpi_bcast MPIDI_COMPOSITE_unused_bcast
@@ -121,6 +136,11 @@ int MPIDI_COMPOSITE_iexscan(const void *sendbuf, void *recvbuf, MPI_Aint count, 
 #define MPIDI_NM_mpi_ireduce_scatter_block MPIDI_COMPOSITE_unused_ireduce_scatter_block
 #define MPIDI_NM_mpi_iscan MPIDI_COMPOSITE_unused_iscan
 #define MPIDI_NM_mpi_iexscan MPIDI_COMPOSITE_unused_iexscan
+#define MPIDI_NM_mpi_neighbor_allgather MPIDI_COMPOSITE_unused_neighbor_allgather
+#define MPIDI_NM_mpi_neighbor_allgatherv MPIDI_COMPOSITE_unused_neighbor_allgatherv
+#define MPIDI_NM_mpi_neighbor_alltoall MPIDI_COMPOSITE_unused_neighbor_alltoall
+#define MPIDI_NM_mpi_neighbor_alltoallv MPIDI_COMPOSITE_unused_neighbor_alltoallv
+#define MPIDI_NM_mpi_neighbor_alltoallw MPIDI_COMPOSITE_unused_neighbor_alltoallw
 #include "netmod_am_fallback_coll.h"
 #undef MPIDI_NM_mpi_barrier
 #undef MPIDI_NM_mpi_bcast
@@ -156,6 +176,11 @@ int MPIDI_COMPOSITE_iexscan(const void *sendbuf, void *recvbuf, MPI_Aint count, 
 #undef MPIDI_NM_mpi_ireduce_scatter_block
 #undef MPIDI_NM_mpi_iscan
 #undef MPIDI_NM_mpi_iexscan
+#undef MPIDI_NM_mpi_neighbor_allgather
+#undef MPIDI_NM_mpi_neighbor_allgatherv
+#undef MPIDI_NM_mpi_neighbor_alltoall
+#undef MPIDI_NM_mpi_neighbor_alltoallv
+#undef MPIDI_NM_mpi_neighbor_alltoallw
 #define MPIDI_NM_mpi_ibarrier MPIDI_COMPOSITE_ibarrier
 #define MPIDI_NM_mpi_ibcast MPIDI_COMPOSITE_ibcast
 #define MPIDI_NM_mpi_iallreduce MPIDI_COMPOSITE_iallreduce
@@ -173,6 +198,11 @@ int MPIDI_COMPOSITE_iexscan(const void *sendbuf, void *recvbuf, MPI_Aint count, 
 #define MPIDI_NM_mpi_ireduce_scatter_block MPIDI_COMPOSITE_ireduce_scatter_block
 #define MPIDI_NM_mpi_iscan MPIDI_COMPOSITE_iscan
 #define MPIDI_NM_mpi_iexscan MPIDI_COMPOSITE_iexscan
+#define MPIDI_NM_mpi_neighbor_allgather MPIDI_COMPOSITE_neighbor_allgather
+#define MPIDI_NM_mpi_neighbor_allgatherv MPIDI_COMPOSITE_neighbor_allgatherv
+#define MPIDI_NM_mpi_neighbor_alltoall MPIDI_COMPOSITE_neighbor_alltoall
+#define MPIDI_NM_mpi_neighbor_alltoallv MPIDI_COMPOSITE_neighbor_alltoallv
+#define MPIDI_NM_mpi_neighbor_alltoallw MPIDI_COMPOSITE_neighbor_alltoallw
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
