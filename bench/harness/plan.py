@@ -24,6 +24,9 @@ COLLECTIVES = ("barrier", "allreduce", "bcast", "alltoall")
 FIRST_CALLS = "first"
 TABLE = ("barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather", "allgatherv", "alltoall", "alltoallv", "reduce_scatter",
          "scan", "ibarrier", "ibcast", "iallreduce", "ialltoall", "bcast_written", "allreduce_written", FIRST_CALLS)
+# Beyond the table: only when they are named.
+TABLE_MORE = ("igather", "iscatter", "iallgather", "ialltoallv", "ireduce", "ireduce_scatter", "iscan", "neighbor_allgather", "neighbor_alltoall",
+              "ineighbor_alltoall")
 TABLE_RANKS = (2, 4, 8, 16)
 EXAMPLES = ("sor", "othello", "jacobi", "cshift", "laplace")    # in examples/, and not with the arguments and the output of bench.h
 

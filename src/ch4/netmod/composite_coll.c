@@ -8,6 +8,7 @@
 #include "composite_team.h"
 #include "composite_team_coll.h"
 #include "composite_leaders.h"
+#include "composite_team_data.h"
 #include "coll/choice.h"
 
 static size_t bytes_of(MPI_Aint count, MPI_Datatype datatype)
@@ -442,4 +443,116 @@ bool MPIDI_COMPOSITE_exscan(const void *sendbuf, void *recvbuf, MPI_Aint count, 
     if (!team || !reduces(team, MPIDI_COMPOSITE_IN_EXSCAN, CHOSEN(EXSCAN), count, datatype, op))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_EXSCAN);
     return done(team, true, MPIDI_COMPOSITE_team_exscan(team, sendbuf, recvbuf, count, datatype, op), errflag, mpi_errno);
+}
+
+/* ---- neighbours ---- */
+
+/* A message to each and from each: `from` and `to` have a part for each neighbour. MPICH would make a schedule of it, which takes longer than
+ * short messages do. In a grid with two ranks on a side both neighbours are the same one: what it sent first is the last that comes
+ * (`reversed`). */
+static int with_neighbors(const parts_t * from, const parts_t * to, bool reversed, MPIR_Comm * comm)
+{
+    int mpi_errno, in, out, weighted, count = 0;
+    MPIR_Errflag_t errflag = MPIR_ERR_NONE;
+    MPIR_Request **requests = NULL;
+    int *ranks = NULL;
+
+    mpi_errno = MPIR_Topo_canon_nhb_count(comm, &in, &out, &weighted);
+    MPIR_ERR_CHECK(mpi_errno);
+    ranks = MPL_malloc(sizeof *ranks * (size_t) (in + out + 1), MPL_MEM_COLL);
+    requests = MPL_malloc(sizeof *requests * (size_t) (in + out + 1), MPL_MEM_COLL);
+    MPIR_ERR_CHKANDJUMP(!ranks || !requests, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    mpi_errno = MPIR_Topo_canon_nhb(comm, in, ranks, MPI_UNWEIGHTED, out, ranks + in, MPI_UNWEIGHTED);
+    MPIR_ERR_CHECK(mpi_errno);
+    for (int i = 0; i < in; i++) {
+        int source = reversed ? in - 1 - i : i;
+        data_t part = part_of(to, source);
+        if (ranks[source] == MPI_PROC_NULL)
+            continue;
+        mpi_errno = MPIC_Irecv(part.buffer, part.count, part.type, ranks[source], MPIR_ALLTOALLW_TAG, comm, &requests[count]);
+        MPIR_ERR_CHECK(mpi_errno);
+        count++;
+    }
+    for (int i = 0; i < out; i++) {
+        data_t part = part_of(from, i);
+        if (ranks[in + i] == MPI_PROC_NULL)
+            continue;
+        mpi_errno = MPIC_Isend(part.buffer, part.count, part.type, ranks[in + i], MPIR_ALLTOALLW_TAG, comm, &requests[count], &errflag);
+        MPIR_ERR_CHECK(mpi_errno);
+        count++;
+    }
+
+  fn_fail:
+    for (int i = 0; i < count; i++) {
+        int other = MPIC_Wait(requests[i], &errflag);
+        MPIR_Request_free(requests[i]);
+        mpi_errno = mpi_errno ? mpi_errno : other;
+    }
+    MPL_free(requests);
+    MPL_free(ranks);
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_neighbor_allgather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
+                                       MPI_Datatype recvtype, MPIR_Comm * comm)
+{
+    parts_t from, to;
+
+    if (CHOSEN(NEIGHBOR_ALLGATHER))
+        return MPIR_Neighbor_allgather_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+    from = equal_parts(sendbuf, sendcount, sendtype);
+    from.extent = 0;            /* the same for all */
+    to = equal_parts(recvbuf, recvcount, recvtype);
+    return with_neighbors(&from, &to, false, comm);
+}
+
+int MPIDI_COMPOSITE_neighbor_allgatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                        const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype, MPIR_Comm * comm)
+{
+    parts_t from, to;
+
+    if (CHOSEN(NEIGHBOR_ALLGATHERV))
+        return MPIR_Neighbor_allgatherv_impl(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
+    from = equal_parts(sendbuf, sendcount, sendtype);
+    from.extent = 0;
+    to = parts_of(recvbuf, recvcounts, displs, recvtype);
+    return with_neighbors(&from, &to, false, comm);
+}
+
+int MPIDI_COMPOSITE_neighbor_alltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
+                                      MPI_Datatype recvtype, MPIR_Comm * comm)
+{
+    parts_t from, to;
+
+    if (CHOSEN(NEIGHBOR_ALLTOALL))
+        return MPIR_Neighbor_alltoall_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+    from = equal_parts(sendbuf, sendcount, sendtype);
+    to = equal_parts(recvbuf, recvcount, recvtype);
+    return with_neighbors(&from, &to, true, comm);
+}
+
+int MPIDI_COMPOSITE_neighbor_alltoallv(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls, MPI_Datatype sendtype,
+                                       void *recvbuf, const MPI_Aint * recvcounts, const MPI_Aint * rdispls, MPI_Datatype recvtype,
+                                       MPIR_Comm * comm)
+{
+    parts_t from, to;
+
+    if (CHOSEN(NEIGHBOR_ALLTOALLV))
+        return MPIR_Neighbor_alltoallv_impl(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+    from = parts_of(sendbuf, sendcounts, sdispls, sendtype);
+    to = parts_of(recvbuf, recvcounts, rdispls, recvtype);
+    return with_neighbors(&from, &to, false, comm);
+}
+
+int MPIDI_COMPOSITE_neighbor_alltoallw(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls,
+                                       const MPI_Datatype * sendtypes, void *recvbuf, const MPI_Aint * recvcounts,
+                                       const MPI_Aint * rdispls, const MPI_Datatype * recvtypes, MPIR_Comm * comm)
+{
+    parts_t from, to;
+
+    if (CHOSEN(NEIGHBOR_ALLTOALLW))
+        return MPIR_Neighbor_alltoallw_impl(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+    from = typed_parts(sendbuf, sendcounts, sdispls, sendtypes);
+    to = typed_parts(recvbuf, recvcounts, rdispls, recvtypes);
+    return with_neighbors(&from, &to, false, comm);
 }

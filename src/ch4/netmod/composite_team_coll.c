@@ -488,24 +488,6 @@ static int for_visits(team_t * team, const void *what)
     return first;
 }
 
-/* Of a rank that has entered with a page: ours. */
-static int take_from_page(team_t * team, exchange_t * exchange, int rank)
-{
-    uint64_t at;
-    size_t size = pm_team_size_said(team->team, rank), bytes = exchange->received[rank];
-    const char *said = pm_team_said(team->team, rank);
-
-    if (unlikely(size < sizeof at * (1 + (size_t) team->ranks)))
-        return mismatch(team, size, bytes);
-    memcpy(&at, said + sizeof at * (size_t) (1 + team->rank), sizeof at);
-    if (unlikely(at > size || bytes > size - at))
-        return mismatch(team, size, bytes);
-    if (bytes)
-        memcpy(exchange->targets[rank], said + at, bytes);
-    exchange->received[rank] = 0;
-    return MPI_SUCCESS;
-}
-
 /* After a failure: nobody comes to our memory any more. */
 static void withdraw(team_t * team)
 {
@@ -534,9 +516,9 @@ static int visit(team_t * team, exchange_t * exchange, visits_t * visits, int ra
         team->apart = pm_team_step(team->team) + 1;
         return run_errands(team, exchange, rank, visits->lent);
     }
-    memcpy(&pages, pm_team_said(team->team, rank), sizeof pages);
+    mpi_errno = take_first(team, exchange, rank, &pages);
+    MPIR_ERR_CHECK(mpi_errno);
     visits->pages = MPL_MAX(visits->pages, pages);
-    mpi_errno = pages > 1 ? take_slice(team, exchange, rank, 0) : take_from_page(team, exchange, rank);
 
   fn_fail:
     return mpi_errno;
@@ -636,63 +618,30 @@ static int alltoall_of_equals(team_t * team, const parts_t * from, const parts_t
     return mpi_errno;
 }
 
-/* All that we have for others on one page, and a table of where each part is. */
-static int enter_with_table(team_t * team, const exchange_t * exchange, size_t size)
-{
-    uint64_t table[1 + PM_TEAM_RANKS_LIMIT] = { 1 };
-    size_t at = sizeof table[0] * (1 + (size_t) team->ranks);
-    int mpi_errno = MPIDI_COMPOSITE_team_room(team, size);
-    char *place;
-
-    MPIR_ERR_CHECK(mpi_errno);
-    place = pm_team_place(team->team, size);
-    for (int rank = 0; rank < team->ranks; rank++) {
-        table[1 + rank] = at;
-        if (exchange->sent[rank])
-            memcpy(place + at, exchange->sources[rank], exchange->sent[rank]);
-        at += exchange->sent[rank];
-    }
-    memcpy(place, table, sizeof table[0] * (1 + (size_t) team->ranks));
-    pm_team_enter(team->team, size, team->collective);
-
-  fn_fail:
-    return mpi_errno;
-}
-
 /* Nobody knows what others have for others. Who can, enters with all on one page; who has more, with slices, of which the first says how
  * many pages it needs, and as many steps follow as somebody needs; who has much, with errands. */
 static int alltoall_of_any(team_t * team, const parts_t * from, const parts_t * to, bool in_place)
 {
     exchange_t exchange;
     bool may_lend = team->limit != SIZE_MAX && team->ranks <= EXCHANGES_IN_MEMORY_LIMIT, lent;
-    size_t size = sizeof(uint64_t) * (1 + (size_t) team->ranks);
-    uint64_t needed = 1, pages;
+    uint64_t pages = 1, said;
     int mpi_errno = begin_exchange(team, from, to, false, in_place && may_lend, &exchange);
 
     MPIR_ERR_CHECK(mpi_errno);
-    for (int rank = 0; rank < team->ranks; rank++) {
-        size += exchange.sent[rank];
-        needed = MPL_MAX(needed, pages_for(&exchange, exchange.sent[rank]));
-    }
-    lent = may_lend && size > team->limit;
+    lent = may_lend && size_behind_table(&exchange) > team->limit;
     if (lent) {
         team->apart = pm_team_step(team->team) + 2;
-        needed = 1;
         mpi_errno = enter_with_errands(team, &exchange);
-    } else if (size > PM_TEAM_PAGE || (in_place && needed > 1)) {
-        /* In place, what comes as a whole would lie on what goes in slices. */
-        needed = MPL_MAX(needed, 2);    /* one says that there is a table */
-        mpi_errno = enter_with_slices(team, &exchange, 0, needed);
     } else {
-        needed = 1;
-        mpi_errno = enter_with_table(team, &exchange, size);
+        pages = pages_to_say(&exchange, in_place);
+        mpi_errno = enter_with_first(team, &exchange, pages);
     }
     MPIR_ERR_CHECK(mpi_errno);
-    mpi_errno = exchange_as_they_come(team, &exchange, lent, &pages);
+    mpi_errno = exchange_as_they_come(team, &exchange, lent, &said);
     MPIR_ERR_CHECK(mpi_errno);
-    if (needed == 1)
+    if (lent)
         memset(exchange.sent, 0, sizeof exchange.sent[0] * (size_t) team->ranks);
-    mpi_errno = exchange_pages(team, &exchange, 1, MPL_MAX(pages, needed));
+    mpi_errno = exchange_pages(team, &exchange, 1, MPL_MAX(pages, said));
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = copy_own(team, from, to, in_place);
 
@@ -806,15 +755,6 @@ static int reduce_lent(team_t * team, int last, const uint64_t * addresses, cons
   fn_fail:
     MPL_free(theirs);
     return mpi_errno;
-}
-
-/* Where the part of a rank begins when all take part in the work. */
-static size_t slice(const team_t * team, int rank, MPI_Aint count, MPI_Aint size)
-{
-    MPI_Aint line = MPL_MAX(64 / size, 1);
-    MPI_Aint lines = (count + line - 1) / line;
-
-    return (size_t) (MPL_MIN(lines * rank / team->ranks * line, count) * size);
 }
 
 /* Everybody's address, `mine` included; of as many bytes at each. */

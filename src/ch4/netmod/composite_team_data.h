@@ -120,6 +120,15 @@ MPL_STATIC_INLINE_PREFIX data_t piece_of(char *flat, size_t bytes, size_t at, si
     return data_of(flat + at, at < bytes ? (MPI_Aint) MPL_MIN(length, bytes - at) : 0, MPI_BYTE);
 }
 
+/* Where the part of a rank begins when all take part in the work. */
+MPL_STATIC_INLINE_PREFIX size_t slice(const team_t * team, int rank, MPI_Aint count, MPI_Aint size)
+{
+    MPI_Aint line = MPL_MAX(64 / size, 1);
+    MPI_Aint lines = (count + line - 1) / line;
+
+    return (size_t) (MPL_MIN(lines * rank / team->ranks * line, count) * size);
+}
+
 /* ---- steps ---- */
 
 MPL_STATIC_INLINE_PREFIX int enter_with_nothing(team_t * team)

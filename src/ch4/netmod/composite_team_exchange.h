@@ -176,6 +176,86 @@ MPL_STATIC_INLINE_PREFIX int run_errands(team_t * team, const exchange_t * excha
     return mpi_errno;
 }
 
+/* Where nobody knows what others have for others: who can, enters with all on one page, behind a table of where each part is; who cannot,
+ * with slices. The first page of each says how many it needs, and as many steps follow as somebody needs. One says that there is a table. In
+ * place there is none where others have slices for us, since what comes as a whole would lie on what goes in slices. */
+MPL_STATIC_INLINE_PREFIX size_t table_size(const exchange_t * exchange)
+{
+    return sizeof(uint64_t) * (1 + (size_t) exchange->ranks);
+}
+
+MPL_STATIC_INLINE_PREFIX size_t size_behind_table(const exchange_t * exchange)
+{
+    size_t size = table_size(exchange);
+
+    for (int rank = 0; rank < exchange->ranks; rank++)
+        size += exchange->sent[rank];
+    return size;
+}
+
+MPL_STATIC_INLINE_PREFIX uint64_t pages_to_say(const exchange_t * exchange, bool in_place)
+{
+    uint64_t pages = 1;
+
+    for (int rank = 0; rank < exchange->ranks; rank++)
+        pages = MPL_MAX(pages, pages_for(exchange, exchange->sent[rank]));
+    return size_behind_table(exchange) > PM_TEAM_PAGE || (in_place && pages > 1) ? MPL_MAX(pages, 2) : 1;
+}
+
+/* What is behind the table is not sent again. */
+MPL_STATIC_INLINE_PREFIX int enter_with_first(team_t * team, exchange_t * exchange, uint64_t pages)
+{
+    uint64_t table[1 + PM_TEAM_RANKS_LIMIT];
+    size_t at = table_size(exchange), size = size_behind_table(exchange);
+    int mpi_errno;
+    char *place;
+
+    if (pages > 1)
+        return enter_with_slices(team, exchange, 0, pages);
+    mpi_errno = MPIDI_COMPOSITE_team_room(team, size);
+    MPIR_ERR_CHECK(mpi_errno);
+    place = pm_team_place(team->team, size);
+    table[0] = pages;
+    for (int rank = 0; rank < team->ranks; rank++) {
+        table[1 + rank] = at;
+        if (exchange->sent[rank])
+            memcpy(place + at, exchange->sources[rank], exchange->sent[rank]);
+        at += exchange->sent[rank];
+        exchange->sent[rank] = 0;
+    }
+    memcpy(place, table, table_size(exchange));
+    pm_team_enter(team->team, size, team->collective);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* `pages`: what the rank said. */
+MPL_STATIC_INLINE_PREFIX int take_first(team_t * team, exchange_t * exchange, int rank, uint64_t * pages)
+{
+    size_t size, at, bytes = exchange->received[rank];
+    const char *said;
+    int mpi_errno = MPIDI_COMPOSITE_team_await(team, rank);
+
+    MPIR_ERR_CHECK(mpi_errno);
+    size = pm_team_size_said(team->team, rank);
+    said = pm_team_said(team->team, rank);
+    if (unlikely(size < table_size(exchange)))
+        return mismatch(team, size, bytes);
+    memcpy(pages, said, sizeof *pages);
+    if (*pages > 1)
+        return take_slice(team, exchange, rank, 0);
+    memcpy(&at, said + sizeof at * (size_t) (1 + team->rank), sizeof at);
+    if (unlikely(at + bytes > size))
+        return mismatch(team, size, bytes);
+    if (bytes)
+        memcpy(exchange->targets[rank], said + at, bytes);
+    exchange->received[rank] = 0;
+
+  fn_fail:
+    return mpi_errno;
+}
+
 MPL_STATIC_INLINE_PREFIX int copy_own(team_t * team, const parts_t * from, const parts_t * to, bool in_place)
 {
     data_t sent, received;
