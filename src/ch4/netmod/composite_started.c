@@ -546,7 +546,8 @@ static int start_to_add(MPIR_Comm * comm, team_t * team, op_t * op, const void *
     op->result = recvbuf;
     op->room = op->bytes = op->mine.bytes;
     whole = operation == PM_COLL_SCAN || (operation == PM_COLL_REDUCE && op->bytes <= team->ways[operation].board);
-    in_slices = op->bytes > PM_TEAM_PAGE && !whole;
+    in_slices = !whole && (op->bytes > PM_TEAM_PAGE ||
+                           (operation == PM_COLL_ALLREDUCE && op->bytes * (size_t) team->ranks > PM_TEAM_STARTED_WHOLE));
     if (operation == PM_COLL_REDUCE_SCATTER || in_slices) {
         op->at = begin_of(team, op, team->rank);
         op->bytes = begin_of(team, op, team->rank + 1) - op->at;

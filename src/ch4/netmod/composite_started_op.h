@@ -169,18 +169,20 @@ static int hear_page(team_t * team, const op_t * op, int rank, const char **said
     if (!op->in_slices)
         return hear(team, rank, *bytes, said);
     mpi_errno = hear(team, rank, page_size(team, exchange, op->page), said);
+    if (mpi_errno)
+        return mpi_errno;
     *said += (exchange->equal ? 0 : PAGES_SAID) + stride_of(team, exchange, op->page) * (size_t) team->rank;
     /* What is ours is not on the board, unless the result takes its place. */
     if (rank == team->rank && exchange->sent[rank] == 0)
         *said = exchange->sources[rank] + op->page * exchange->slice;
-    return mpi_errno;
+    return MPI_SUCCESS;
 }
 
 static int add(team_t * team, op_t * op, int rank)
 {
     const char *said;
     char *result = op->result;
-    size_t bytes = op->bytes;
+    size_t bytes = op->bytes, at = op->exchange ? 0 : op->at;
     MPI_Aint size;
     int mpi_errno;
 
@@ -189,9 +191,9 @@ static int add(team_t * team, op_t * op, int rank)
         result += op->page * op->exchange->slice;
     } else {
         mpi_errno = hear(team, rank, op->mine.bytes, &said);
-        said += op->at;
     }
     MPIR_ERR_CHECK(mpi_errno);
+    said += at;
     if (bytes == 0)
         return MPI_SUCCESS;
     MPIR_Datatype_get_size_macro(op->mine.type, size);
