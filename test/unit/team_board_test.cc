@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -59,8 +61,9 @@ class TeamRun {
     ~TeamRun() { Board::take_down(memory_.get(), ranks_); }
 
     // Finishing each step before the next, or entering steps before those before them are finished.
-    std::string run(bool behind)
+    std::string run(bool behind, bool sleeps = false)
     {
+        sleeps_ = sleeps;
         for (int rank = 0; rank < ranks_; ++rank)
             schedule_.spawn([this, rank, behind] { behind ? take_part_behind(rank) : take_part(rank); });
         return schedule_.run();
@@ -75,8 +78,23 @@ class TeamRun {
 
     static std::uint64_t word(int rank, std::size_t step) { return test::mix(step * 64 + static_cast<std::uint64_t>(rank)) | 1; }
 
+    // As composite_wait does: whoever is rung for between the look and the sleep does not sleep.
+    void sleep_until_here(Board &board, int rank)
+    {
+        SeededAtomic<std::uint32_t> &bell = bells_[board.rank()];
+        while (!board.is_here(rank)) {
+            const std::uint32_t rung = bell.load(std::memory_order_acquire);
+            board.sleeps_for(schedule_.random().one_in(3) ? Board::everybody : rank);
+            if (!board.is_here(rank))
+                futex_wait(&bell, rung, std::chrono::seconds(1));
+            board.is_awake();
+        }
+    }
+
     void read(Board &board, int rank, std::size_t step)
     {
+        if (sleeps_)
+            sleep_until_here(board, rank);
         while (!board.is_here(rank)) {
         }
         schedule_.require(board.size_said(rank) == steps_[step].size, "the size of another step");
@@ -91,6 +109,11 @@ class TeamRun {
         const std::uint64_t mine = word(board.rank(), step);
         std::memcpy(board.place(steps_[step].size), &mine, sizeof mine);
         board.enter(steps_[step].size);
+        if (sleeps_)
+            board.wake([&](int rank) {
+                bells_[rank].fetch_add(1, std::memory_order_release);
+                futex_wake_all(&bells_[rank]);
+            });
     }
 
     void read_all(Board &board, std::size_t step)
@@ -143,6 +166,8 @@ class TeamRun {
     };
     Schedule schedule_;
     int ranks_;
+    bool sleeps_ = false;  // who waits for another one
+    std::array<SeededAtomic<std::uint32_t>, test::most_threads> bells_;
     std::vector<Step> steps_;
     std::unique_ptr<std::byte[], Free> memory_;
 };
@@ -236,6 +261,14 @@ TEST(TeamBoardSeeded, CopiesWhatGoesBetweenTwoOnceAndSaysSoWhenItIsThere)
 {
     for (int ranks : {2, 3})
         test::for_each_seed(300, [&](std::uint64_t seed) { return ClaimsRun(seed, ranks).run(); });
+}
+
+// A rank that sleeps over what it waits for is found as a run in which nobody can go on.
+TEST(TeamBoardSeeded, NobodySleepsOverARankThatComes)
+{
+    for (int ranks : {2, 3})
+        for (bool behind : {false, true})
+            test::for_each_seed(150, [&](std::uint64_t seed) { return TeamRun(seed, ranks).run(behind, true); });
 }
 
 // Alone with the board: who has not come, who has left, who is woken.

@@ -19,6 +19,7 @@
 #include <memory>
 #include <new>
 
+#include "base/fence.h"
 #include "coll/team/team.h"
 
 namespace pm::coll {
@@ -159,7 +160,8 @@ class TeamBoard {
     bool claim(int from, int to)
     {
         std::uint64_t last = claim_of(from, to).load(std::memory_order_relaxed);
-        return last < 2 * looked_at_ && claim_of(from, to).compare_exchange_strong(last, 2 * looked_at_, std::memory_order_relaxed);
+        return last < 2 * looked_at_ && claim_of(from, to).compare_exchange_strong(last, 2 * looked_at_, std::memory_order_relaxed,
+                                                                                std::memory_order_relaxed);
     }
     void has_copied(int from, int to)
     {
@@ -179,7 +181,7 @@ class TeamBoard {
         seat(rank_).awaits.store(rank == everybody ? everybody : rank + 1, std::memory_order_relaxed);
         head().sleepers.fetch_add(1, std::memory_order_relaxed);
         // [Y3] either who enters sees that we sleep, or we see that it has entered; pairs with [Y4].
-        std::atomic_thread_fence(std::memory_order_seq_cst);
+        Fence<Atomic>::place(std::memory_order_seq_cst);
     }
     void is_awake()
     {
@@ -191,7 +193,7 @@ class TeamBoard {
     void wake(Wake wake)
     {
         // [Y4] pairs with [Y3].
-        std::atomic_thread_fence(std::memory_order_seq_cst);
+        Fence<Atomic>::place(std::memory_order_seq_cst);
         if (head().sleepers.load(std::memory_order_relaxed) == 0) [[likely]]
             return;
         for (int rank = 0; rank < ranks_; ++rank) {
