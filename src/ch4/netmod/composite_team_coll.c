@@ -853,61 +853,98 @@ static MPI_Aint part_size(const MPI_Aint * counts, MPI_Aint count, int rank)
     return counts ? counts[rank] : count;
 }
 
+/* Before the slices of a page: what the vectors are, which must be the same at all ranks. What is short enough for a page without it goes
+ * another way, so that a whole page is always one of these. */
+typedef struct {
+    uint64_t bytes, counts;     /* of which the second is a sum by rank, to tell other counts of as many in all */
+} vectors_t;
+#define VECTORS_SAID 64
+#define FITS_ON_PAGE (PM_TEAM_PAGE - VECTORS_SAID)
+
+/* Enters with a slice of each other rank's part, from number `at` of it on. */
+static int enter_with_vectors(team_t * team, const data_t * mine, const vectors_t * vectors, const MPI_Aint * counts, MPI_Aint count,
+                              MPI_Aint at, MPI_Aint slice, MPI_Aint size)
+{
+    int mpi_errno = MPIDI_COMPOSITE_team_room(team, PM_TEAM_PAGE);
+    MPI_Aint before = 0;
+    char *place;
+
+    MPIR_ERR_CHECK(mpi_errno);
+    place = pm_team_place(team->team, PM_TEAM_PAGE);
+    memcpy(place, vectors, sizeof *vectors);
+    for (int rank = 0; rank < team->ranks; before += part_size(counts, count, rank++)) {
+        MPI_Aint some = MPL_MIN(slice, part_size(counts, count, rank) - at);
+        if (some > 0 && rank != team->rank)
+            memcpy(place + VECTORS_SAID + rank * slice * size, mine->plain + (before + at) * size, (size_t) (some * size));
+    }
+    pm_team_enter(team->team, PM_TEAM_PAGE, team->collective);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* Of the page that is looked at, our slice of all ranks, `some` numbers of it, into `to`, where `ours` may be. */
+static int reduce_slice(team_t * team, const data_t * mine, const vectors_t * vectors, const char *ours, char *to, MPI_Aint some,
+                        MPI_Aint slice, MPI_Aint size, MPI_Op op)
+{
+    int mpi_errno = MPI_SUCCESS, last = team->ranks - 1;
+    _Alignas(64) char own[PM_TEAM_PAGE / 2];
+
+    if (some > 0 && to == ours && team->rank != last)
+        ours = memcpy(own, ours, (size_t) (some * size));
+    for (int rank = last; rank >= 0; rank--) {
+        const char *said = ours;
+        if (rank != team->rank) {
+            vectors_t theirs;
+            mpi_errno = hear(team, rank, PM_TEAM_PAGE, &said);
+            MPIR_ERR_CHECK(mpi_errno);
+            memcpy(&theirs, said, sizeof theirs);
+            if (unlikely(theirs.bytes != vectors->bytes || theirs.counts != vectors->counts))
+                return mismatch(team, theirs.bytes, vectors->bytes);
+            said += VECTORS_SAID + team->rank * slice * size;
+        }
+        if (some <= 0)
+            continue;
+        if (rank < last)
+            mpi_errno = MPIR_Reduce_local(said, to, some, mine->type, op);
+        else if (said != to)
+            memcpy(to, said, (size_t) (some * size));
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
 /* Page by page, with a slice of each rank's part on each. In place, our own part of the result comes to lie where our own part of the vector
  * is, which nobody else needs. */
 static int reduce_scatter_in_slices(team_t * team, const data_t * mine, char *result, const MPI_Aint * counts, MPI_Aint count, MPI_Op op)
 {
-    int mpi_errno = MPI_SUCCESS, last = team->ranks - 1;
-    MPI_Aint size, slice, longest = 0;
-    char own[PM_TEAM_PAGE];
+    int mpi_errno = MPI_SUCCESS;
+    MPI_Aint size, slice, longest = 0, before = 0;
+    vectors_t vectors = { mine->bytes, 0 };
 
     MPIR_Datatype_get_size_macro(mine->type, size);
-    slice = PM_TEAM_PAGE / team->ranks / size;
-    for (int rank = 0; rank < team->ranks; rank++)
-        longest = MPL_MAX(longest, part_size(counts, count, rank));
+    slice = FITS_ON_PAGE / team->ranks / size;
+    for (int rank = 0; rank < team->ranks; rank++) {
+        MPI_Aint part = part_size(counts, count, rank);
+        longest = MPL_MAX(longest, part);
+        before += rank < team->rank ? part : 0;
+        vectors.counts += (uint64_t) part * (uint64_t) (rank + 1);
+    }
     for (MPI_Aint first = 0; first < longest; first += slice * (MPI_Aint) team->ahead) {
-        MPI_Aint end = MPL_MIN(longest, first + slice * (MPI_Aint) team->ahead), before = 0;
+        MPI_Aint end = MPL_MIN(longest, first + slice * (MPI_Aint) team->ahead);
         uint64_t step = pm_team_step(team->team) + 1;
 
         for (MPI_Aint at = first; at < end; at += slice) {
-            char *place;
-            mpi_errno = MPIDI_COMPOSITE_team_room(team, PM_TEAM_PAGE);
+            mpi_errno = enter_with_vectors(team, mine, &vectors, counts, count, at, slice, size);
             MPIR_ERR_CHECK(mpi_errno);
-            place = pm_team_place(team->team, PM_TEAM_PAGE);
-            before = 0;
-            for (int rank = 0; rank < team->ranks; before += part_size(counts, count, rank++)) {
-                MPI_Aint some = MPL_MIN(slice, part_size(counts, count, rank) - at);
-                if (some > 0 && rank != team->rank)
-                    memcpy(place + rank * slice * size, mine->plain + (before + at) * size, (size_t) (some * size));
-            }
-            pm_team_enter(team->team, PM_TEAM_PAGE, team->collective);
         }
-        before = 0;
-        for (int rank = 0; rank < team->rank; rank++)
-            before += part_size(counts, count, rank);
         for (MPI_Aint at = first; at < end; at += slice) {
-            MPI_Aint some = MPL_MIN(slice, part_size(counts, count, team->rank) - at);
-            const char *ours = mine->plain + (before + at) * size, *said;
-            char *to = result + at * size;
-
-            pm_team_look_at(team->team, step + (uint64_t) ((at - first) / slice));
-            if (some > 0 && to == ours && team->rank != last)
-                ours = memcpy(own, ours, (size_t) (some * size));
-            for (int rank = last; rank >= 0; rank--) {
-                said = ours;
-                if (rank != team->rank) {
-                    mpi_errno = hear(team, rank, PM_TEAM_PAGE, &said);
-                    MPIR_ERR_CHECK(mpi_errno);
-                    said += team->rank * slice * size;
-                }
-                if (some <= 0)
-                    continue;
-                if (rank < last)
-                    mpi_errno = MPIR_Reduce_local(said, to, some, mine->type, op);
-                else if (said != to)
-                    memcpy(to, said, (size_t) (some * size));
-                MPIR_ERR_CHECK(mpi_errno);
-            }
+            pm_team_look_at(team->team, step++);
+            mpi_errno = reduce_slice(team, mine, &vectors, mine->plain + (before + at) * size, result + at * size,
+                                     MPL_MIN(slice, part_size(counts, count, team->rank) - at), slice, size, op);
+            MPIR_ERR_CHECK(mpi_errno);
         }
     }
     pm_team_all_are_here(team->team);
@@ -972,6 +1009,8 @@ static int allreduce_in_parts(team_t * team, const data_t * mine, char *recvbuf,
     mpi_errno = allgather_in_pieces(team, &own, &all, true);
 
   fn_fail:
+    if (mpi_errno)
+        team->harmless = false; /* there is more than one step */
     return mpi_errno;
 }
 
@@ -993,7 +1032,7 @@ int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *rec
         goto fn_exit;
     }
     if (mine.bytes <= team->limit)
-        return mine.bytes <= PM_TEAM_PAGE ? allreduce_in_slices(team, &mine, recvbuf, op) : allreduce_in_parts(team, &mine, recvbuf, op);
+        return mine.bytes <= FITS_ON_PAGE ? allreduce_in_slices(team, &mine, recvbuf, op) : allreduce_in_parts(team, &mine, recvbuf, op);
     MPIR_Datatype_get_size_macro(type, size);
     begin = slice(team, team->rank, count, size);
     end = slice(team, team->rank + 1, count, size);
@@ -1017,6 +1056,16 @@ int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *rec
     return mpi_errno;
 }
 
+/* Most of the slices would be empty. */
+static bool is_uneven(const team_t * team, const MPI_Aint * counts, MPI_Aint count)
+{
+    MPI_Aint longest = 0;
+
+    for (int rank = 0; counts && rank < team->ranks; rank++)
+        longest = MPL_MAX(longest, counts[rank]);
+    return longest > count / team->ranks * 4;
+}
+
 /* Each gets [at, at + bytes) of the result, as `counts` or `each` say. */
 static int reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, const MPI_Aint * counts, MPI_Aint each, MPI_Aint count,
                           size_t at, size_t bytes, MPI_Datatype type, MPI_Op op)
@@ -1026,7 +1075,7 @@ static int reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, con
     uint64_t addresses[PM_TEAM_RANKS_LIMIT];
     char *result = recvbuf;
 
-    if (mine.bytes <= MPL_MIN(team->limit, PM_TEAM_PAGE)) {
+    if (mine.bytes <= MPL_MIN(team->limit, FITS_ON_PAGE)) {
         mpi_errno = enter_with(team, &mine);
         MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = reduce_said(team, team->ranks - 1, &mine, at, bytes, recvbuf, op);
@@ -1038,7 +1087,7 @@ static int reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, con
     /* In place the others still need what is at the beginning. */
     if (sendbuf == MPI_IN_PLACE)
         result = (char *) recvbuf + at;
-    if (mine.bytes <= team->limit) {
+    if (mine.bytes <= team->limit && !(team->reads && is_uneven(team, counts, count))) {
         mpi_errno = reduce_scatter_in_slices(team, &mine, result, counts, each, op);
         MPIR_ERR_CHECK(mpi_errno);
         if (result != recvbuf)

@@ -2,6 +2,8 @@
 #ifndef COMPOSITE_TEAM_DATA_H_INCLUDED
 #define COMPOSITE_TEAM_DATA_H_INCLUDED
 
+#include <unistd.h>
+
 #include "composite_team.h"
 #include "base/tuning.h"
 
@@ -213,14 +215,29 @@ MPL_STATIC_INLINE_PREFIX int hear_place(team_t * team, int rank, int index, plac
     return mpi_errno;
 }
 
-MPL_STATIC_INLINE_PREFIX int read_bytes(team_t * team, int rank, uint64_t address, void *to, size_t bytes)
+/* Its memory could not be read or written. That of a process that is ended goes first, and then we hear that it has. */
+MPL_STATIC_INLINE_PREFIX int memory_failed(team_t * team, int rank)
 {
     int mpi_errno = MPI_SUCCESS;
 
-    if (bytes && !pm_team_read(team->team, rank, address, to, bytes))
-        MPIR_ERR_SET1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s",
-                      "shmem: the memory of a rank on this host could not be read during a collective");
+    for (int turns = 0; turns < 100; turns++) {
+        if (pm_team_is_gone(team->team, rank))
+            return MPIDI_COMPOSITE_team_lost(team, rank);
+        usleep(100);
+    }
+    MPIR_ERR_SET1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s",
+                  "shmem: the memory of a rank on this host could not be read or written during a collective");
     return mpi_errno;
+}
+
+MPL_STATIC_INLINE_PREFIX int read_bytes(team_t * team, int rank, uint64_t address, void *to, size_t bytes)
+{
+    return bytes == 0 || pm_team_read(team->team, rank, address, to, bytes) ? MPI_SUCCESS : memory_failed(team, rank);
+}
+
+MPL_STATIC_INLINE_PREFIX int write_bytes(team_t * team, int rank, uint64_t address, const void *from, size_t bytes)
+{
+    return bytes == 0 || pm_team_write(team->team, rank, address, from, bytes) ? MPI_SUCCESS : memory_failed(team, rank);
 }
 
 MPL_STATIC_INLINE_PREFIX int read_data(team_t * team, int rank, const place_t * place, const data_t * data)
@@ -243,16 +260,6 @@ MPL_STATIC_INLINE_PREFIX int read_data(team_t * team, int rank, const place_t * 
     MPL_free(packed);
 
   fn_fail:
-    return mpi_errno;
-}
-
-MPL_STATIC_INLINE_PREFIX int write_bytes(team_t * team, int rank, uint64_t address, const void *from, size_t bytes)
-{
-    int mpi_errno = MPI_SUCCESS;
-
-    if (bytes && !pm_team_write(team->team, rank, address, from, bytes))
-        MPIR_ERR_SET1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s",
-                      "shmem: the memory of a rank on this host could not be written during a collective");
     return mpi_errno;
 }
 

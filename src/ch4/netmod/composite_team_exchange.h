@@ -156,8 +156,11 @@ MPL_STATIC_INLINE_PREFIX int run_errands(team_t * team, const exchange_t * excha
     errand_t errand;
 
     memcpy(&errand, (const errand_t *) pm_team_said(team->team, rank) + mine, sizeof errand);
-    if (unlikely(errand.sent != exchange->received[rank] || (lent && errand.received != exchange->sent[rank]))) {
+    if (unlikely(errand.sent != exchange->received[rank]))
         mpi_errno = mismatch(team, errand.sent, exchange->received[rank]);
+    else if (unlikely(lent && errand.received != exchange->sent[rank]))
+        mpi_errno = mismatch(team, exchange->sent[rank], errand.received);
+    if (unlikely(mpi_errno)) {
         team->harmless = false;
         return mpi_errno;
     }
@@ -233,7 +236,7 @@ MPL_STATIC_INLINE_PREFIX int enter_with_first(team_t * team, exchange_t * exchan
 /* `pages`: what the rank said. */
 MPL_STATIC_INLINE_PREFIX int take_first(team_t * team, exchange_t * exchange, int rank, uint64_t * pages)
 {
-    size_t size, at, bytes = exchange->received[rank];
+    size_t size, table[2], bytes = exchange->received[rank];       /* where ours begins, and the next */
     const char *said;
     int mpi_errno = MPIDI_COMPOSITE_team_await(team, rank);
 
@@ -245,11 +248,12 @@ MPL_STATIC_INLINE_PREFIX int take_first(team_t * team, exchange_t * exchange, in
     memcpy(pages, said, sizeof *pages);
     if (*pages > 1)
         return take_slice(team, exchange, rank, 0);
-    memcpy(&at, said + sizeof at * (size_t) (1 + team->rank), sizeof at);
-    if (unlikely(at + bytes > size))
+    table[1] = size;
+    memcpy(table, said + sizeof table[0] * (size_t) (1 + team->rank), sizeof table[0] * (team->rank + 1 < team->ranks ? 2 : 1));
+    if (unlikely(table[0] > size || table[1] > size || table[1] - table[0] != bytes))
         return mismatch(team, size, bytes);
     if (bytes)
-        memcpy(exchange->targets[rank], said + at, bytes);
+        memcpy(exchange->targets[rank], said + table[0], bytes);
     exchange->received[rank] = 0;
 
   fn_fail:
