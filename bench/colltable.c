@@ -41,9 +41,29 @@ static void ibarrier(struct call *c) { MPI_Request r; MPI_Ibarrier(c->comm, &r);
 static void ibcast(struct call *c) { MPI_Request r; MPI_Ibcast(c->bench->rank == 0 ? c->out : c->in, c->size, MPI_CHAR, 0, c->comm, &r); wait(&r); }
 static void iallreduce(struct call *c) { MPI_Request r; MPI_Iallreduce(c->out, c->in, c->elements, c->number, MPI_SUM, c->comm, &r); wait(&r); }
 static void ialltoall(struct call *c) { MPI_Request r; MPI_Ialltoall(c->out, c->size, MPI_CHAR, c->in, c->size, MPI_CHAR, c->comm, &r); wait(&r); }
+static void igather(struct call *c) { MPI_Request r; MPI_Igather(c->out, c->size, MPI_CHAR, c->in, c->size, MPI_CHAR, 0, c->comm, &r); wait(&r); }
+static void iscatter(struct call *c) { MPI_Request r; MPI_Iscatter(c->out, c->size, MPI_CHAR, c->in, c->size, MPI_CHAR, 0, c->comm, &r); wait(&r); }
+static void iallgather(struct call *c) { MPI_Request r; MPI_Iallgather(c->out, c->size, MPI_CHAR, c->in, c->size, MPI_CHAR, c->comm, &r); wait(&r); }
+static void ialltoallv(struct call *c)
+{
+    MPI_Request r;
+    MPI_Ialltoallv(c->out, c->counts, c->places, MPI_CHAR, c->in, c->counts, c->places, MPI_CHAR, c->comm, &r);
+    wait(&r);
+}
+static void ireduce(struct call *c) { MPI_Request r; MPI_Ireduce(c->out, c->in, c->elements, c->number, MPI_SUM, 0, c->comm, &r); wait(&r); }
+static void ireduce_scatter(struct call *c) { MPI_Request r; MPI_Ireduce_scatter(c->out, c->in, c->counts, c->number, MPI_SUM, c->comm, &r); wait(&r); }
+static void iscan(struct call *c) { MPI_Request r; MPI_Iscan(c->out, c->in, c->elements, c->number, MPI_SUM, c->comm, &r); wait(&r); }
+static void neighbor_allgather(struct call *c) { MPI_Neighbor_allgather(c->out, c->size, MPI_CHAR, c->in, c->size, MPI_CHAR, c->comm); }
+static void neighbor_alltoall(struct call *c) { MPI_Neighbor_alltoall(c->out, c->size, MPI_CHAR, c->in, c->size, MPI_CHAR, c->comm); }
+static void ineighbor_alltoall(struct call *c)
+{
+    MPI_Request r;
+    MPI_Ineighbor_alltoall(c->out, c->size, MPI_CHAR, c->in, c->size, MPI_CHAR, c->comm, &r);
+    wait(&r);
+}
 
 /* What is in the buffers: every byte, or every number, of rank r is r + 1. */
-enum kind { NOTHING, FROM_ROOT, SUM_AT_ROOT, SUM, PART_OF_SUM, PREFIX, BLOCKS, BLOCKS_AT_ROOT };
+enum kind { NOTHING, FROM_ROOT, SUM_AT_ROOT, SUM, PART_OF_SUM, PREFIX, BLOCKS, BLOCKS_AT_ROOT, NEIGHBOURS };
 
 static const struct operation {
     const char *name;
@@ -56,8 +76,13 @@ static const struct operation {
     { "allgatherv", allgatherv, BLOCKS, 1 }, { "alltoall", alltoall, BLOCKS, 1 }, { "alltoallv", alltoallv, BLOCKS, 1 },
     { "reduce_scatter", reduce_scatter, PART_OF_SUM, 0 }, { "scan", scan, PREFIX, 0 }, { "ibarrier", ibarrier, NOTHING, 0 },
     { "ibcast", ibcast, FROM_ROOT, 0 }, { "iallreduce", iallreduce, SUM, 0 }, { "ialltoall", ialltoall, BLOCKS, 1 },
+    /* Only when they are named: */
+    { "igather", igather, BLOCKS_AT_ROOT, 1 }, { "iscatter", iscatter, FROM_ROOT, 1 }, { "iallgather", iallgather, BLOCKS, 1 },
+    { "ialltoallv", ialltoallv, BLOCKS, 1 }, { "ireduce", ireduce, SUM_AT_ROOT, 0 }, { "ireduce_scatter", ireduce_scatter, PART_OF_SUM, 0 },
+    { "iscan", iscan, PREFIX, 0 }, { "neighbor_allgather", neighbor_allgather, NEIGHBOURS, 1 },
+    { "neighbor_alltoall", neighbor_alltoall, NEIGHBOURS, 1 }, { "ineighbor_alltoall", ineighbor_alltoall, NEIGHBOURS, 1 },
 };
-enum { OPERATIONS = sizeof operations / sizeof operations[0] };
+enum { OPERATIONS = sizeof operations / sizeof operations[0], TABLE = OPERATIONS - 10, AROUND = 4 };
 
 static int adds(const struct operation *operation)
 {
@@ -78,7 +103,7 @@ static void put_numbers(const struct call *call, char *buffer, int value)
 
 static struct call prepare(const struct bench *bench, const struct operation *operation, MPI_Comm comm, size_t size)
 {
-    const size_t room = size * (size_t) (operation->blocks ? bench->ranks : 1);
+    const size_t room = size * (size_t) (operation->kind == NEIGHBOURS ? AROUND : operation->blocks ? bench->ranks : 1);
     struct call call = { bench, comm, bench_buffer(bench, room), bench_buffer(bench, room), (int) size, NULL, NULL, MPI_SIGNED_CHAR, (int) size };
     if (size % 8 == 0 && size > 0)
         call.number = MPI_DOUBLE, call.elements = (int) size / 8;
@@ -109,6 +134,16 @@ static void verify(struct call *call, const struct operation *operation)
 {
     const struct bench *bench = call->bench;
     const int rank = bench->rank, ranks = bench->ranks;
+    if (operation->kind == NEIGHBOURS) {
+        int from[AROUND];
+        operation->run(call);
+        for (int i = 0; i < AROUND; i += 2)
+            MPI_Cart_shift(call->comm, i / 2, 1, &from[i], &from[i + 1]);
+        for (int i = 0; i < AROUND; i++)
+            if (call->in[(size_t) i * (size_t) call->size] != from[i] + 1)
+                bench_fail(bench, operation->name);
+        return;
+    }
     int blocks = operation->kind == BLOCKS || operation->kind == BLOCKS_AT_ROOT ? ranks : 1, bytes = call->size;
     char *expected;
 
@@ -148,9 +183,20 @@ static double timed(struct call *call, const struct operation *operation, int wr
     return mean;
 }
 
+/* Each has a neighbour on each of four sides. */
+static MPI_Comm grid(const struct bench *bench)
+{
+    int sides[2] = { 0, 0 }, periodic[2] = { 1, 1 };
+    MPI_Comm comm;
+    MPI_Dims_create(bench->ranks, 2, sides);
+    MPI_Cart_create(MPI_COMM_WORLD, 2, sides, periodic, 0, &comm);
+    return comm;
+}
+
 static void measure(const struct bench *bench, const struct operation *operation, size_t size, int written)
 {
-    struct call call = prepare(bench, operation, MPI_COMM_WORLD, size);
+    MPI_Comm comm = operation->kind == NEIGHBOURS ? grid(bench) : MPI_COMM_WORLD;
+    struct call call = prepare(bench, operation, comm, size);
     char name[64];
     double each, seconds;
 
@@ -169,6 +215,8 @@ static void measure(const struct bench *bench, const struct operation *operation
     snprintf(name, sizeof name, "%s%s", operation->name, written ? " written" : "");
     bench_emit(bench, name, operation->kind == NOTHING ? 0 : size, seconds * 1e6, "us");
     release(&call);
+    if (comm != MPI_COMM_WORLD)
+        MPI_Comm_free(&comm);
 }
 
 static void first_calls(const struct bench *bench, const struct operation *operation, size_t size)
@@ -197,13 +245,14 @@ int main(int argc, char **argv)
     struct bench bench;
     bench_init(&bench, "colltable", "1,4,16,64,256,1024,4096,16384,65536,262144,1048576", 2, 126, &argc, &argv);
     const char *wanted = bench.operation ? bench.operation : "";
-    const size_t length = strcspn(wanted, "_") == strlen("reduce") && strncmp(wanted, "reduce_scatter", 14) == 0 ? 14 : strcspn(wanted, "_");
-    const int first = strcmp(wanted, "first") == 0, written = strcmp(wanted + length, "_written") == 0;
+    const char *end = strstr(wanted, "_written");
+    const size_t length = end ? (size_t) (end - wanted) : strlen(wanted);
+    const int first = strcmp(wanted, "first") == 0, written = end != NULL;
     int found = 0;
     /* As a program that computes: so that the ranks are spread over the cores before the first call. */
     for (double start = bench_now(); bench_now() - start < 0.05;)
         ;
-    for (int i = 0; i < OPERATIONS; i++) {
+    for (int i = 0; i < (*wanted && !first ? OPERATIONS : TABLE); i++) {
         const struct operation *operation = &operations[i];
         if (*wanted && !first && (strlen(operation->name) != length || strncmp(operation->name, wanted, length) != 0))
             continue;

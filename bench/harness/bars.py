@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 
-from .plan import (ALL_OPEN, ALONE, COC_RANKS, COLLECTIVES, COMPOSITE, CROWD, CSHIFT_SIZES, FUZZY_HOST_RANKS, IN_FLIGHT, LARGE,
+from .plan import (ALL_OPEN, ALONE, BY_ALL, BY_LEADERS, COC_COLLECTIVES, COC_RANKS, COLLECTIVES, COMPOSITE, CROWD, CSHIFT_SIZES, FUZZY_HOST_RANKS, IN_FLIGHT, LARGE,
                    MCAST_HOST_RANKS, MCAST_MANY, MCAST_MIDDLE, MCAST_SHORT, MCAST_SIZES, OPEN, loss_variant, mcast_members)
 from .text import number, size_text
 
@@ -103,6 +103,9 @@ def _mcast_bars(summary):
             _worst_bar(summary, f"multicast/bcast, 8 B to 8 MB, {where}", "ours, a ready communicator", "<= 1.1",
                        lambda ratio: ratio <= 1.1, max, pairs("mcast", "bcast", MCAST_SIZES), command),
         ]
+        if program == "net_mcast":
+            bars.append(_worst_bar(summary, f"multicast/a loop of sends, 8 B to 8 MB, {where}", "ours, sends", "<= 1.0",
+                                   lambda ratio: ratio <= 1.0, max, pairs("mcast", "send", MCAST_SIZES), command))
         for metric, what in (("idle_messages", "messages"), ("idle_wakeups", "wake-ups more than without")):
             key = (program, metric, 1024, ranks)
             bar = Bar(f"not a member during 1000 multicasts, {where}: {what}", "none", "<= 0", command)
@@ -197,6 +200,12 @@ def _composite_bars(summary):
     for metric, what in (("init", "MPI_Init"), ("init_last", "MPI_Init from the last rank's call on")):
         bars.append(_ratio_bar(summary, f"{what}, {COC_RANKS} ranks on 12 hosts: ours/mpich", "mpich (TCP)", "< 2",
                                lambda ratio: ratio < 2, ("net_init", f"{metric}, {COMPOSITE}", 0, COC_RANKS), "mpich"))
+    for operation, sizes in COC_COLLECTIVES.items():
+        for size in sizes:
+            name = operation + (f" {size_text(size)}" if size else "")
+            keys = [("net_colltable", f"{operation}, {way}", size, COC_RANKS) for way in (BY_LEADERS, BY_ALL)]
+            bars.append(_way_bar(summary, f"{name}, {COC_RANKS} ranks on 12 hosts: by leaders/by all", "ours, by all ranks", "<= 0.6",
+                                 lambda ratio: ratio <= 0.6, *keys, "bench/run --only net_colltable"))
     return bars
 
 

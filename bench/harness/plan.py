@@ -6,7 +6,7 @@ from dataclasses import dataclass
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAIR_PROGRAMS = ("pingpong", "anysource", "rate", "bibw", "put", "notify")
 UDP_PROGRAMS = ("net_limits", "net_pingpong", "net_alltoone", "net_loss", "net_recovery", "net_sockets", "net_sor", "net_othello")
-COC_PROGRAMS = ("net_jacobi", "net_alltoall")       # on a cluster of clusters
+COC_PROGRAMS = ("net_jacobi", "net_alltoall", "net_colltable")      # on a cluster of clusters
 NETWORK_PROGRAMS = (UDP_PROGRAMS + ("net_mcast", "net_ucx", "net_rma", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
                     + ("net_notify", "net_fuzzy", "net_cshift", "net_objects"))
 PROGRAMS = (("limits",) + PAIR_PROGRAMS + ("rma", "threads", "coll", "colltable", "fuzzy", "background", "cshift", "laplace", "mcast", "init", "idle", "objects")
@@ -18,12 +18,15 @@ GROUPS = {"network": NETWORK_PROGRAMS, "coc": COC_PROGRAMS, "mcast": ("mcast", "
           "composite": ("net_ucx", "net_rma", "anysource", "net_anysource", "net_all_open", "net_init", *COC_PROGRAMS, "threads")}
 # The others are named like their program.
 EXECUTABLES = {"net_loss": "pingpong", "net_recovery": "pingpong", "net_ucx": "pingpong", "net_rma": "rma", "net_all_open": "pingpong",
-               "net_alltoall": "coll"}
+               "net_alltoall": "coll", "net_colltable": "colltable"}
 COLLECTIVES = ("barrier", "allreduce", "bcast", "alltoall")
 # Of colltable: all that have a row, and those that are also measured with a buffer that the caller writes; first is ours alone.
 FIRST_CALLS = "first"
 TABLE = ("barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather", "allgatherv", "alltoall", "alltoallv", "reduce_scatter",
          "scan", "ibarrier", "ibcast", "iallreduce", "ialltoall", "bcast_written", "allreduce_written", FIRST_CALLS)
+# Beyond the table: only when they are named.
+TABLE_MORE = ("igather", "iscatter", "iallgather", "ialltoallv", "ireduce", "ireduce_scatter", "iscan", "neighbor_allgather", "neighbor_alltoall",
+              "ineighbor_alltoall")
 TABLE_RANKS = (2, 4, 8, 16)
 EXAMPLES = ("sor", "othello", "jacobi", "cshift", "laplace")    # in examples/, and not with the arguments and the output of bench.h
 
@@ -77,6 +80,11 @@ COC_WAYS = {
 # Each host takes all cores of the machine for its own: a rank that polled would keep those of the other hosts from running.
 COC_WAIT = _settings(wait="sleep")
 COC_SIZES = (1024, 65536)           # of the all-to-all, for each pair
+# Collectives there: by the leaders of hosts and clusters, and as if each rank were on a host of its own.
+COC_COLLECTIVES = {"barrier": (0,), "allreduce": (8, 8192), "bcast": (65536,), "reduce": (8192,), "allgather": (4096,)}
+BY_LEADERS, BY_ALL = "by leaders", "by all"
+COC_HIERARCHY = {BY_LEADERS: (), BY_ALL: (("MPIR_CVAR_NOLOCAL", "1"), *_settings(
+    **{f"coll_{operation}": "messages" for operation in COC_COLLECTIVES}))}
 
 # Named, so that it does not matter what the environment of a run says.
 WITHOUT_THREAD, WITH_THREAD = "without a progress thread", "with a progress thread"
@@ -186,6 +194,10 @@ def _composite_jobs(program, time, long_time):
         return [Job(program, COC_RANKS, ("--operation", "init"), COC, COC_HOSTS, environment=settings, ours_only=way != COMPOSITE,
                     variant=way, peer_environment=(("UCX_NET_DEVICES", "lan"),))
                 for way, settings in COC_WAYS.items() if way != UDP_ALONE]
+    if program == "net_colltable":
+        return [Job(program, COC_RANKS, long_time + ("--operation", operation, "--sizes", ",".join(map(str, sizes))), COC, COC_HOSTS,
+                    environment=COC_WAYS[COMPOSITE] + COC_WAIT + settings, ours_only=True, variant=way)
+                for operation, sizes in COC_COLLECTIVES.items() for way, settings in COC_HIERARCHY.items()]
     arguments = {"net_jacobi": (APPLICATION_SIZES["jacobi"],),
                  "net_alltoall": long_time + ("--operation", "alltoall", "--sizes", ",".join(map(str, COC_SIZES)))}[program]
     return [Job(program, COC_RANKS, arguments, cluster, COC_HOSTS, environment=settings + COC_WAIT, ours_only=True,

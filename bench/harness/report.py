@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from . import bars as bars_module
 from .measure import DISTURBED
-from .plan import (ALONE, APPLICATION_RANKS, APPLICATION_SIZES, COC_RANKS, COMPOSITE, CROWD, LARGE, MCAST_COMPARED, MCAST_MANY, OPEN,
+from .plan import (ALONE, APPLICATION_RANKS, APPLICATION_SIZES, BY_ALL, COC_COLLECTIVES, COC_RANKS, COMPOSITE, CROWD, LARGE, MCAST_COMPARED, MCAST_MANY, OPEN,
                    RECOVERIES, WITH_THREAD, WITHOUT_THREAD, coc_variant, loss_variant)
 from .text import markdown_table, number, plain_table, quantity, size_text
 
@@ -366,6 +366,13 @@ NETWORK_SECTIONS = [
     Section("A cluster of clusters: all-to-all", "net_alltoall", lambda key: True, lambda key: f"{_size(key)}, {_variant(key)}",
             "Time of MPI_Alltoall by the size of the block for each pair, on the same ranks and hosts.",
             lambda key: key[2], baseline=("composite", _composite)),
+    Section("A cluster of clusters: collectives", "net_colltable", lambda key: True,
+            lambda key: key[1].split(", ")[0] + (f" {_size(key)}" if key[2] else "") + f", {_variant(key)}",
+            f"Time of a call, mean of {COC_RANKS} ranks on the same hosts. `by leaders`: one rank of each host sends and receives between hosts, and one "
+            "host of each cluster between clusters (doc/collectives.md). `by all`: by MPICH's algorithms over the same devices, as if each rank were on a "
+            "host of its own (`MPIR_CVAR_NOLOCAL=1`, `MPIR_CVAR_CH4_COMPOSITE_COLL_...=messages`). `/by all`: against it.",
+            lambda key: (list(COC_COLLECTIVES).index(key[1].split(", ")[0]), key[2]),
+            baseline=(BY_ALL, lambda key: _with_variant(key, BY_ALL))),
     *_notify_sections("net_notify", "Put and notify between hosts", " between one rank on each of two hosts,"),
     _fuzzy_section("net_fuzzy", "Barriers between hosts", " One rank and two on each of four hosts, `ours` over UDP, `mpich` over "
                    "TCP; of ours those that wait do not poll (`MPIR_CVAR_CH4_COMPOSITE_WAIT=sleep`), since all hosts share the same cores."),

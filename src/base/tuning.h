@@ -4,13 +4,15 @@
 #define PM_TUNING_H_INCLUDED
 
 /* Waiting: how many polls that found nothing come before the first yield, and how many yields before the first sleep, and for how long. A
- * poll takes some 10 ns, a yield to another rank 1 to 2 us. Who sleeps takes the core from whoever wakes it, who has often more to say.
+ * poll takes some 10 ns, a yield to another rank 1 to 2 us. Who sleeps takes the core from whoever wakes it, who has often more to say. But
+ * who yields gets its share of the core, as long as others compute; so where it is known to be long, a few yields come before sleep.
  * bench/run --only pingpong; bench/run --only coll --ranks 2,8; bench/run --only idle */
 #define PM_POLLS_OWN_CORE 4000
 #define PM_YIELDS_OWN_CORE 200
 #define PM_POLLS_SHARED_CORE 1
 #define PM_YIELDS_SHARED_CORE 1000
 #define PM_MICROSECONDS_OF_YIELDS 1000
+#define PM_YIELDS_BEFORE_LONG 10
 #define PM_POLLS_SLEEPER 50
 /* A program may poll by itself (MPI_Test in a loop). With more ranks than cores it would keep those it waits for from running.
  * bench/run --only coll --ranks 8,16 */
@@ -34,9 +36,10 @@
 
 /* Teams: how many ranks at most, of whose addresses a card has room; bytes of all boards that a rank makes; how many collectives of a
  * communicator go by before it gets one; pages of each rank, and where ranks share cores. Where they do: up to how many bytes a broadcast and
- * an alltoall, of all blocks, go by pages, and from there on by reading others' memory; how many turns the others give rank 0 after a
+ * an alltoall (of all blocks, and of more than so many ranks) go by pages, and from there on from memory to memory; how many turns the others give rank 0 after a
  * barrier. Up to how many ranks, with cores of their own and without, one reduces for all whatever is reduced, page by page; up to how many
- * bytes each reduces all for itself; how much is reduced at a time, so that it stays in the cache.
+ * bytes each reduces all for itself, and of all ranks together in an allreduce that ends later; how much is reduced at a time, so that it
+ * stays in the cache.
  * bench/run --only colltable --ranks 2,4,8,16 */
 #define PM_TEAM_RANKS_LIMIT 126
 #define PM_TEAM_BOARDS_LIMIT ((size_t) 128 << 20)
@@ -46,10 +49,23 @@
 #define PM_TEAM_BCAST_PIECES (64 * 1024)
 #define PM_TEAM_REDUCE_PIECES_RANKS 3
 #define PM_TEAM_REDUCE_PIECES_CROWD 16
-#define PM_TEAM_ALLTOALL_PIECES ((size_t) 8 << 20)
+#define PM_TEAM_ALLTOALL_PIECES_RANKS 4
+#define PM_TEAM_ALLTOALL_PIECES ((size_t) 512 << 10)
 #define PM_TEAM_TURNS_FOR_FIRST 6
 #define PM_TEAM_ALLREDUCE_WHOLE 2048
+#define PM_TEAM_STARTED_WHOLE (128 * 1024)
 #define PM_TEAM_REDUCE_PIECE (32 * 1024)
+
+/* Between hosts: how many leaders tell one by themselves where messages are short, and up to how many bytes that is; up to how many bytes a
+ * reduction, and all blocks together of an allgather, go by the leaders; what is longer than a piece is passed on piece by piece, and from
+ * where on along a chain: then nobody sends it twice, and on networks of their own all send at the same time.
+ * bench/run --only net_colltable */
+#define PM_LEADERS_FANOUT 8
+#define PM_LEADERS_FLAT_LIMIT 16384
+#define PM_LEADERS_REDUCE_LIMIT ((size_t) 1 << 20)
+#define PM_LEADERS_GATHER_LIMIT ((size_t) 4 << 20)
+#define PM_LEADERS_PIECE (512 * 1024)
+#define PM_LEADERS_CHAIN (4 * PM_LEADERS_PIECE)
 
 /* Collectives of some ranks: up to how many bytes it is the number of messages that costs; up to how many members a root tells each by
  * itself, and up to which block a tree is quicker for more. Measured with 8 and 16 ranks on two cores, by shared memory and by UDP.

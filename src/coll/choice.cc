@@ -39,8 +39,7 @@ struct Line {
 
 bool has_pieces(pm_collective operation)
 {
-    return operation == PM_COLL_BCAST || operation == PM_COLL_REDUCE || operation == PM_COLL_SCAN || operation == PM_COLL_ALLGATHER ||
-           operation == PM_COLL_ALLTOALL;
+    return operation != PM_COLL_BARRIER && operation != PM_COLL_GATHER && operation != PM_COLL_SCATTER;
 }
 
 std::string upper(std::string text)
@@ -153,7 +152,9 @@ std::size_t usual_limit(pm_collective operation, int ranks, bool crowded)
             // Who reduces does nothing else, and others go on writing meanwhile.
             return ranks <= (crowded ? PM_TEAM_REDUCE_PIECES_CROWD : PM_TEAM_REDUCE_PIECES_RANKS) ? SIZE_MAX : PM_TEAM_PAGE;
         case PM_COLL_ALLTOALL:
-            return crowded ? PM_TEAM_ALLTOALL_PIECES : SIZE_MAX;
+            return crowded && ranks > PM_TEAM_ALLTOALL_PIECES_RANKS ? PM_TEAM_ALLTOALL_PIECES : SIZE_MAX;
+        case PM_COLL_ALLREDUCE:
+        case PM_COLL_REDUCE_SCATTER:
         case PM_COLL_ALLGATHER:
             return SIZE_MAX;
         default:
@@ -211,6 +212,24 @@ pm_switch pm_switch_of(const pm_choices *choices, pm_collective operation, int r
     const Line *line = line_of(choices->table, operation, ranks);
     std::size_t limit = line != nullptr ? line->bytes : usual_limit(operation, ranks, crowded);
     return {.board = has_pieces(operation) ? limit : std::min<std::size_t>(limit, PM_TEAM_PAGE), .memory = 1, .messages = 0};
+}
+
+int pm_by_leaders(const pm_choices *choices, pm_collective operation, size_t bytes)
+{
+    if (choices->chosen[operation] == Choice::messages)
+        return 0;
+    switch (operation) {
+        case PM_COLL_BARRIER:
+        case PM_COLL_BCAST:
+            return 1;
+        case PM_COLL_REDUCE:
+        case PM_COLL_ALLREDUCE:
+            return bytes <= PM_LEADERS_REDUCE_LIMIT;
+        case PM_COLL_ALLGATHER:
+            return bytes <= PM_LEADERS_GATHER_LIMIT;
+        default:
+            return 0;
+    }
 }
 
 int pm_some_in_whole(size_t bytes)

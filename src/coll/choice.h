@@ -2,7 +2,8 @@
  * choose the same.
  *
  * Ranks that share memory are a team (coll/team), and go through its board: one copy in and one out, or one from memory to memory, and as
- * few turns as there can be. Everything else goes by MPICH's own algorithms, which are messages. */
+ * few turns as there can be. Of several teams, on as many hosts, one rank of each sends messages (coll/team/leaders.h). Everything else goes by
+ * MPICH's own algorithms, which are messages of all. */
 #ifndef PM_CHOICE_H_INCLUDED
 #define PM_CHOICE_H_INCLUDED
 
@@ -24,6 +25,7 @@ typedef enum pm_way {
     PM_BY_BOARD,                /* in pieces, if it is longer than a page */
     PM_BY_MEMORY,               /* it stays where it is, and others read it */
     PM_BY_MESSAGES,
+    PM_BY_LEADERS,              /* between hosts by messages of one rank of each, inside them as above */
     PM_WAYS
 } pm_way;
 
@@ -67,6 +69,9 @@ static inline pm_switch pm_switch_in_one_step(const pm_switch *its)
     one.board = one.board < PM_TEAM_PAGE ? one.board : PM_TEAM_PAGE;
     return one;
 }
+
+/* Of ranks on several hosts; `bytes` that a rank has in the end. */
+int pm_by_leaders(const pm_choices *choices, pm_collective operation, size_t bytes);
 
 /* Collectives of some ranks of a communicator. Whole messages along the tree, which are few, or parts of them, so that nobody sends
  * much more than there is: where `bytes` are those that each member has in the end. */

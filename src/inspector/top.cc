@@ -2,6 +2,7 @@
 // otherwise there is a line for each rank and look.
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "inspector/commands.h"
 #include "inspector/ranks.h"
@@ -84,44 +87,88 @@ pid_t start(Words command, int output)
     _exit(failure);
 }
 
+// What the job prints goes by above the table. A line that it has not ended yet is part of what is drawn again.
 class Screen {
   public:
     explicit Screen(bool terminal) : terminal_(terminal) {}
+    ~Screen()
+    {
+        if (begun_.empty())
+            return;
+        erase();
+        write(begun_);
+    }
 
-    // Above the table, which is drawn again with the next look.
     void print(std::string_view text)
     {
         erase();
-        std::fwrite(text.data(), 1, text.size(), stdout);
-        std::fflush(stdout);
+        begun_ += text;
+        std::size_t whole = begun_.rfind('\n') + 1;  // npos + 1 is 0
+        write(begun_.substr(0, whole));
+        begun_.erase(0, whole);
+        draw();
     }
     void show(const std::string &heading, const Table &table)
     {
+        std::string text = heading + "\n" + aligned(table, false);
+        table_.clear();
+        for (std::size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+            table_.push_back(text.substr(begin, end - begin));
         erase();
-        std::string text = terminal_ ? heading + "\n" + aligned(table, false) : lines(heading, table);
-        std::fputs(text.c_str(), stdout);
-        std::fflush(stdout);
-        if (terminal_)
-            drawn_ = static_cast<std::size_t>(std::ranges::count(text, '\n'));
+        draw();
     }
 
   private:
+    static void write(const std::string &text)
+    {
+        std::fwrite(text.data(), 1, text.size(), stdout);
+        std::fflush(stdout);
+    }
+    winsize size() const
+    {
+        winsize found{};
+        if (!terminal_ || ioctl(STDOUT_FILENO, TIOCGWINSZ, &found) != 0)
+            found = {};
+        return found;
+    }
+    // A terminal that has become smaller has broken lines in a way of its own, or lets go of some: then the table begins anew below.
     void erase()
     {
-        if (drawn_ > 0)
-            std::printf("\033[%zuA\033[J", drawn_);
+        winsize now = size();
+        if (drawn_ > 0 && now.ws_col >= columns_ && (now.ws_row == 0 || now.ws_row > drawn_))
+            write("\033[" + std::to_string(drawn_) + "A\033[J");
         drawn_ = 0;
     }
-    static std::string lines(const std::string &heading, const Table &table)
+    // Only what fits: lines that are broken or have gone by cannot be erased.
+    void draw()
     {
-        std::string text = "top: " + heading + "\n", all = aligned(table, false);
-        for (std::size_t begin = 0, end; (end = all.find('\n', begin)) != std::string::npos; begin = end + 1)
-            text += "top: " + all.substr(begin, end - begin) + "\n";
-        return text;
+        if (!terminal_) {
+            for (const std::string &line : std::exchange(table_, {}))
+                write("top: " + line + "\n");
+            return;
+        }
+        winsize now = size();
+        std::vector<std::string> lines = table_;
+        if (!begun_.empty())
+            lines.insert(lines.begin(), begun_);
+        if (std::size_t room = now.ws_row > 1 ? now.ws_row - 1u : lines.size(); lines.size() > room) {
+            std::size_t more = lines.size() - room + 1;
+            lines.resize(room);
+            lines.back() = "  and " + std::to_string(more) + " more lines";
+        }
+        std::string text;
+        for (const std::string &line : lines)
+            text += line.substr(0, now.ws_col > 0 ? now.ws_col : line.size()) + "\n";
+        write(text);
+        drawn_ = lines.size();
+        columns_ = now.ws_col;
     }
 
     const bool terminal_;
-    std::size_t drawn_ = 0;
+    std::string begun_;               // by the job
+    std::vector<std::string> table_;  // the last one
+    std::size_t drawn_ = 0;           // lines
+    std::size_t columns_ = 0;         // that the terminal had then
 };
 
 class Looks {

@@ -70,7 +70,7 @@ std::string calls(const Summary &summary)
                         time_text(call.time / std::max<std::uint64_t>(call.calls, 1)), time_text(call.longest),
                         time_text(call.least) + " (rank " + std::to_string(call.least_rank) + ")",
                         time_text(call.most) + " (rank " + std::to_string(call.most_rank) + ")"});
-    return table("Time in MPI by call, all ranks together", {"call", "calls", "time", "waiting", "mean", "longest", "least", "most"}, rows);
+    return table("Time in MPI by call, all ranks together; short calls are timed now and then", {"call", "calls", "time", "waiting", "mean", "longest", "least", "most"}, rows);
 }
 
 std::string late(const Summary &summary, Late kind, const std::string &title)

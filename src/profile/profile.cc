@@ -138,6 +138,8 @@ ProcessProfile gather(std::span<const std::unique_ptr<Thread>> threads, std::uin
                 series.times.push_back(scaled(one));
         }
         for (const auto &[who, late] : thread->late()) {
+            if (late.times == 0)
+                continue;  // it waits just now
             auto same = [&](const LateProfile &one) { return one.late == who.first && one.rank == who.second; };
             auto found = std::ranges::find_if(process.late, same);
             if (found == process.late.end())

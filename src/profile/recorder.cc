@@ -100,6 +100,7 @@ void Thread::begin_wait(std::uint64_t now)
         cause_.late = Late::receiver;
     if (open_->kind == Kind::receive)
         cause_.late = Late::sender;
+    lateness_ = cause_.late == Late::nobody ? nullptr : &late_[{cause_.late, cause_.rank}];
     board_->waits_for.store(cause_.rank, std::memory_order_relaxed);
     board_->late.store(static_cast<std::uint32_t>(cause_.late), std::memory_order_relaxed);
 }
@@ -110,12 +111,11 @@ void Thread::end_wait(std::uint64_t now)
     std::uint64_t time = ticks_between(wait_begin_, now);
     idle_ += time;
     board_->late.store(0, std::memory_order_relaxed);
-    if (cause_.late == Late::nobody)
+    if (lateness_ == nullptr)
         return;
-    Lateness &late = late_[{cause_.late, cause_.rank}];
-    ++late.times;
-    late.ticks += time;
-    late.longest = std::max(late.longest, time);
+    ++lateness_->times;
+    lateness_->ticks += time;
+    lateness_->longest = std::max(lateness_->longest, time);
 }
 
 void Thread::close(std::uint64_t now)

@@ -156,6 +156,7 @@ class Thread {
     bool sampled_ = false, compared_ = false, waited_ = false, waiting_ = false;
     std::uint64_t begin_ = 0, wait_begin_ = 0, idle_ = 0;
     Cause cause_;
+    Lateness *lateness_ = nullptr;  // found while it waits: when something has come there is no time for it
     std::uint64_t approach_ = 0;  // from the begin of a call to when it was noticed that it waits
     std::uint32_t random_ = 1;
 
@@ -176,25 +177,37 @@ inline std::size_t size_class(std::uint64_t size)
 }
 struct Sizes {
     std::array<std::uint64_t, size_classes> messages{}, bytes{};
-    std::uint64_t last = 0, again = 0;  // messages of the same size, one after the other, which are not in these yet
 
-    void add(std::uint64_t size)
+    void add(std::uint64_t size, std::uint64_t count = 1)
     {
-        if (size != last) [[unlikely]] {
-            *this = whole();
-            last = size;
-        }
-        ++again;
+        messages[size_class(size)] += count;
+        bytes[size_class(size)] += size * count;
     }
-    // All are in the classes.
-    Sizes whole() const
+};
+
+// Messages of one size to one peer, one after the other. How many there are follows from the number of all messages to the peer, which is
+// counted anyway: one that is as long as the one before it costs a comparison, whether a profile is made or not.
+class SizeRun {
+  public:
+    void record() { recorded_.store(~std::uint64_t{0}, std::memory_order_relaxed); }  // from the next message on
+    bool ends_at(std::uint64_t size) const { return ((size ^ size_) & recorded_.load(std::memory_order_relaxed)) != 0; }
+    // Another one begins with the last of so many messages.
+    void end(Sizes *sizes, std::uint64_t size, std::uint64_t messages)
     {
-        Sizes all = *this;
-        all.messages[size_class(last)] += again;
-        all.bytes[size_class(last)] += again * last;
-        all.last = all.again = 0;
-        return all;
+        if (is_any())
+            add_to(sizes, messages - 1);
+        size_ = size;
+        before_ = messages - 1;
     }
+    bool is_any() const { return size_ != none; }
+    void add_to(Sizes *sizes, std::uint64_t messages) const { sizes->add(size_, messages - before_); }
+
+  private:
+    static constexpr std::uint64_t none = ~std::uint64_t{0};  // no message is that long
+
+    std::atomic<std::uint64_t> recorded_{0};  // all bits when a profile is made
+    std::uint64_t size_ = none;
+    std::uint64_t before_ = 0;  // messages that are not of this run
 };
 
 // Whether calls are recorded in this process, and the record of this thread, if it has one.

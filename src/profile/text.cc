@@ -40,7 +40,7 @@ std::string calls(const Summary &summary)
                          time_text(call.least) + " (" + std::to_string(call.least_rank) + ")",
                          time_text(call.most) + " (" + std::to_string(call.most_rank) + ")"});
     }
-    return "composite: time in MPI by call, all ranks together\n" + aligned(table, false);
+    return "composite: time in MPI by call, all ranks together; short calls are timed now and then\n" + aligned(table, false);
 }
 
 std::string late(const Summary &summary)

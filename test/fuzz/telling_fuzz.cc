@@ -1,11 +1,14 @@
-// What processes tell each other apart from an engine's messages: greetings, the pieces of a report and the report, cards.
+// What processes tell each other apart from an engine's messages: greetings, the pieces of a report and the report, cards. And what
+// a user tells them: descriptions of networks, as they are and made of the words of one.
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "ch4/netmod/composite_decode.h"
 #include "fuzz/fuzz.h"
 #include "netmod/report/report.h"
 #include "netmod/routing/card.h"
+#include "netmod/routing/networks.h"
 #include "profile/profile.h"
 
 namespace pm::fuzz {
@@ -40,6 +43,36 @@ void read_card(std::span<const std::byte> bytes)
         return;
     std::vector<std::byte> written = card->write();
     require(written.size() > Card::max_size || Card::read(written), "a card that was read is written as none");
+}
+
+void read_description(const std::string &text)
+{
+    auto networks = parse_networks(text, "here");
+    if (!networks.ok()) {
+        require(networks.error().text.starts_with("here"), "an error that does not say where: " + networks.error().text);
+        return;
+    }
+    require(!networks.value().empty() && networks.value().size() <= networks_max, "no networks, or too many");
+    for (const NetworkDescription &each : networks.value()) {
+        require(!each.name.empty(), "a network without a name");
+        require(each.priority >= 0 && each.priority <= priority_max, "a priority that is not allowed");
+        require(each.device == DeviceKind::udp || each.device == DeviceKind::ucx, "a network of no device");
+    }
+    Port lan{DeviceKind::udp, "lan", {}, ""}, fabric{DeviceKind::ucx, "mlx5_0:1", {}, "ib fe80"};
+    auto here = networks_of_host(networks.value(), {lan, fabric}, "n1.example");
+    if (here.ok())
+        require(here.value().size() <= networks.value().size(), "more networks than are described");
+}
+
+std::string make_description(Choices &choices)
+{
+    static const char *const words[] = {"network ", "san-a ", "lan ", "ucx ", "udp ", "shmem ", "10.1.0.0/24 ", "10.1.0.0/33 ", "fd00:5::/64 ",
+                                        "::/0 ", "priority ", "30 ", "-1 ", "1001 ", "99999999999999999999 ", "hosts ", "n* ", "n1,?2,login ", ", ",
+                                        "mlx5_0:1 ", "\n", ";", "# ", "\t", "/24 ", ""};
+    std::string text = choices.one_in(2) ? "network a udp " : "";
+    for (int count = 0; choices.any() && count < 200; ++count)
+        text += words[choices.byte() % std::size(words)];
+    return text;
 }
 
 void gather(Choices &choices)
@@ -81,7 +114,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     read_report(exact);
     read_profile(exact);
     read_card(exact);
-    Choices choices(data, size);
+    read_description({reinterpret_cast<const char *>(data), size});
+    Choices choices(data, size), words(data, size);
     gather(choices);
+    read_description(make_description(words));
     return 0;
 }

@@ -13,12 +13,13 @@
 enum { tag = 5, period = 63 << 20 };
 static const MPI_Count size = ((MPI_Count) 1 << 31) + 12347;
 
-/* `size` bytes of address space. */
+/* `size` bytes of address space, and behind `whole` bytes a page that is there only once. */
+static const size_t whole = ((((size_t) 1 << 31) + 12347) / period + 1) * period;
+
 static unsigned char *folded(void)
 {
     int file = memfd_create("huge", 0);
-    size_t whole = ((size_t) size / period + 1) * period;
-    unsigned char *start = mmap(NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    unsigned char *start = mmap(NULL, whole + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     int bad = file < 0 || ftruncate(file, period) != 0 || start == MAP_FAILED;
 
     for (size_t at = 0; !bad && at < whole; at += period)
@@ -57,6 +58,71 @@ static void check_size(MPI_Status *status)
 
     MPI_Get_elements_x(status, MPI_BYTE, &got);
     EXPECT(got == size, "the status has %lld bytes, not %lld", (long long) got, (long long) size);
+}
+
+static volatile int came;
+
+static void *on_place(const MPIX_Am_message *message, void *state)
+{
+    EXPECT(message->size == size, "%lld bytes are announced", (long long) message->size);
+    return state;
+}
+
+static void on_huge(const MPIX_Am_message *message, void *state)
+{
+    EXPECT(message->data == state, "the bytes are elsewhere");
+    __atomic_store_n(&came, 1, __ATOMIC_RELEASE);
+}
+
+/* The parts on windows; false when it is none. Rank 1 gets it, and in wbcast all do. */
+static int one_sided(unsigned char *buffer, MPI_Datatype large)
+{
+    static const char *const parts[] = { "put", "get", "flag", "countup", "copy", "wbcast", "offer" };
+    const MPI_Aint flag_at = (MPI_Aint) whole;
+    volatile int sent = 0, there = 0, *word = (volatile int *) (buffer + flag_at);
+    int which = 0, flag = 0;
+    MPI_Win win;
+
+    while (which < 7 && strcmp(part, parts[which]) != 0)
+        which++;
+    if (which == 7)
+        return 0;
+    MPI_Win_create(buffer, (MPI_Aint) whole + 4096, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_lock_all(0, win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0 && which == 0)
+        MPIX_Put_notify(buffer, 1, large, 1, 0, 1, large, win, 3);
+    else if (rank == 1 && which == 1)
+        MPIX_Get_notify(buffer, 1, large, 0, 0, 1, large, win, 3);
+    else if (rank == 0 && which == 2)
+        MPIX_Put_flag(buffer, 1, large, 1, 0, 1, large, win, flag_at, 1);
+    else if (rank == 0 && which == 3)
+        MPIX_Put_countup(buffer, 1, large, 1, 0, 1, large, win, 3);
+    else if (rank == 0 && which == 4)
+        MPIX_Win_copy(0, 0, 1, 0, 1, large, win, 3);
+    else if (rank == 0 && which == 5)
+        MPIX_Win_bcast(buffer, 1, large, 0, flag_at, 1, win);
+    else if (rank == 0 && which == 6)
+        MPIX_Win_offer(buffer, 1, large, 1, 9, win, &sent);
+    else if (rank == 1 && which == 6)
+        MPIX_Win_accept(0, 9, 0, 1, large, win, &there);
+
+    if (rank == 1 && (which == 0 || which == 4))
+        MPIX_Win_wait_notify(win, 3);
+    else if (rank == 1 && which == 1)
+        MPI_Win_flush(0, win);
+    else if (rank == 1 && which == 3)
+        MPIX_Win_wait_counter(win, 3, 1);
+    if (which == 6 && rank < 2)
+        word = rank == 0 ? &sent : &there;
+    if (which == 5 || (which == 6 && rank < 2) || (which == 2 && rank == 1))
+        while (load(word) == 0)
+            MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    if (rank == 1 || which == 5)
+        check(buffer);
+    MPI_Win_unlock_all(win);
+    MPI_Win_free(&win);
+    return 1;
 }
 
 int main(int argc, char **argv)
@@ -116,20 +182,28 @@ int main(int argc, char **argv)
     } else if (strcmp(part, "bcast") == 0) {
         MPIX_Bitmap_bcast(buffer, size, MPI_BYTE, 0, all, MPI_COMM_WORLD);
         check(buffer);
-    } else if (strcmp(part, "put") == 0 || strcmp(part, "copy") == 0) {
-        MPI_Win win;
-        MPI_Win_create(buffer, size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
-        MPI_Win_lock_all(0, win);
-        if (rank == 0 && strcmp(part, "put") == 0)
-            MPIX_Put_notify(buffer, 1, large, 1, 0, 1, large, win, 3);
-        else if (rank == 0)
-            MPIX_Win_copy(0, 0, 1, 0, 1, large, win, 3);
+    } else if (one_sided(buffer, large)) {
+        /* has been done */
+    } else if (strcmp(part, "send") == 0) {
+        if (rank == 0)
+            MPI_Send(buffer, 1, large, 1, tag, MPI_COMM_WORLD);
         if (rank == 1) {
-            MPIX_Win_wait_notify(win, 3);
+            MPI_Recv(buffer, 1, large, 0, tag, MPI_COMM_WORLD, &status);
+            check_size(&status);
             check(buffer);
         }
-        MPI_Win_unlock_all(win);
-        MPI_Win_free(&win);
+    } else if (strcmp(part, "am") == 0) {
+        int handler;
+        MPIX_Am_register("huge", on_huge, on_place, buffer, MPI_COMM_WORLD, &handler);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 0)
+            MPIX_Am_send(NULL, 0, buffer, size, 1, handler, MPI_COMM_WORLD);
+        if (rank == 1) {
+            MPIX_Am_wait(&came);
+            check(buffer);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPIX_Am_deregister(handler, MPI_COMM_WORLD);
     } else if (strcmp(part, "late") == 0) {
         int found = 0;
         if (rank == 1) {
@@ -142,7 +216,7 @@ int main(int argc, char **argv)
         while (rank == 1)
             MPIX_Mcast_iprobe(0, tag, MPI_COMM_WORLD, &found, &status);
     } else {
-        fault("the parts are mcast, imcast, truncated, bcast, put, copy, late");
+        fault("the parts are mcast, imcast, truncated, bcast, put, get, flag, countup, copy, wbcast, offer, send, am, late");
     }
     long mine = atomic_load(&wrong), sum = 0;
     MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);

@@ -1,7 +1,7 @@
 /* Usage: notify [--rounds N] [PART...]
  *
- * Writes that notify, count or set flags, part by part; without PART all but `threads` (MPI_THREAD_MULTIPLE) and `computing` (needs a
- * progress thread). N of --rounds is how often the litmus tests exchange. Exit status 0 only when all was as it must be. */
+ * Writes that notify, count or set flags, part by part; without PART all but `threads` and `all_threads` (MPI_THREAD_MULTIPLE) and
+ * `computing` (needs a progress thread). N of --rounds is how often the litmus tests exchange. Exit status 0 only when all was as it must be. */
 #include "expect.h"
 
 #include <pthread.h>
@@ -559,6 +559,100 @@ static void threads(void)
     close_window(&thread_window, ALLOCATED);
 }
 
+/* Each kind of call in a thread of its own, all on one window: places, numbers and keys of a kind are its own, too. */
+enum { turns = 40, words = 64, row = words * (int) sizeof(int), share = turns * row };
+
+static void check_row(const int *here, int first, const char *what, int turn)
+{
+    for (int i = 0; i < words; i++)
+        if (here[i] != first + i) {
+            fault("%s, turn %d: word %d is %d, not %d", what, turn, i, here[i], first + i);
+            return;
+        }
+}
+
+static void make_row(int *here, int first)
+{
+    for (int i = 0; i < words; i++)
+        here[i] = first + i;
+}
+
+static void *copying(void *unused)
+{
+    int source = (rank + 1) % ranks, target = (rank + 2) % ranks, from = (rank + ranks - 1) % ranks;
+    for (int turn = 0; turn < turns; turn++) {
+        MPIX_Win_copy(source, 4 * share, target, turn * row, words, MPI_INT, thread_window.win, 10);
+        MPIX_Win_wait_notify(thread_window.win, 10);
+        check_row((int *) (thread_window.memory + turn * row), from * 1000, "copy", turn);
+    }
+    return unused;
+}
+
+static void *broadcasting(void *unused)
+{
+    for (int turn = 0; turn < turns / 2; turn++) {
+        int data[words], place = share + turn * 2 * row;
+        make_row(data, turn * 7);
+        if (turn % ranks == rank)
+            MPIX_Win_bcast(data, words, MPI_INT, place, place + row, turn + 1, thread_window.win);
+        while (load((volatile int *) (thread_window.memory + place + row)) != turn + 1)
+            let_go_on();
+        check_row((int *) (thread_window.memory + place), turn * 7, "broadcast", turn);
+        if (turn % ranks == rank)
+            MPI_Win_flush_all(thread_window.win);
+    }
+    return unused;
+}
+
+static void *offering(void *unused)
+{
+    int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+    for (int turn = 0; turn < turns; turn++) {
+        volatile int sent = 0, there = 0;
+        int data[words];
+        make_row(data, rank * 100 + turn);
+        MPIX_Win_offer(data, words, MPI_INT, next, turn, thread_window.win, &sent);
+        MPIX_Win_accept(before, turn, 2 * share + turn * row, words, MPI_INT, thread_window.win, &there);
+        wait_for(&there);
+        check_row((int *) (thread_window.memory + 2 * share + turn * row), before * 100 + turn, "offer", turn);
+        wait_for(&sent);
+    }
+    return unused;
+}
+
+static void *counting(void *unused)
+{
+    int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+    for (int turn = 0; turn < turns; turn++) {
+        int data[words];
+        make_row(data, rank * 10 + turn);
+        MPIX_Put_countup(data, words, MPI_INT, next, 3 * share + turn * row, words, MPI_INT, thread_window.win, 11);
+        MPIX_Put_countup(NULL, 0, MPI_INT, next, 0, 0, MPI_INT, thread_window.win, 11);
+        MPI_Win_flush_local(next, thread_window.win);
+        MPIX_Win_wait_counter(thread_window.win, 11, 2);
+        check_row((int *) (thread_window.memory + 3 * share + turn * row), before * 10 + turn, "counter", turn);
+    }
+    return unused;
+}
+
+static void all_threads(void)
+{
+    static void *(*const kinds[]) (void *) = { copying, broadcasting, offering, counting };
+    enum { count = sizeof kinds / sizeof kinds[0] };
+    for (int flavor = 0; flavor < DYNAMIC; flavor++) {
+        pthread_t threads[count];
+        thread_window = open_window(flavor);
+        make_row((int *) (thread_window.memory + 4 * share), rank * 1000);
+        MPI_Barrier(MPI_COMM_WORLD);
+        for (int i = 0; i < count; i++)
+            pthread_create(&threads[i], NULL, kinds[i], NULL);
+        for (int i = 0; i < count; i++)
+            pthread_join(threads[i], NULL);
+        MPI_Barrier(MPI_COMM_WORLD);
+        close_window(&thread_window, flavor);
+    }
+}
+
 /* With a progress thread counters fire and words come although nobody makes a call, for ever. */
 static void computing(void)
 {
@@ -594,10 +688,11 @@ int main(int argc, char **argv)
         { "long_runs", long_runs, 1, 0 },
         { "many_windows", many_windows, 1, 0 },
         { "threads", threads, 2, 1 },
+        { "all_threads", all_threads, 2, 1 },
         { "computing", computing, 1, 1 },
     };
     int status, provided;
-    MPI_Init_thread(&argc, &argv, is_named("threads", argc, argv) ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+    MPI_Init_thread(&argc, &argv, is_named("threads", argc, argv) || is_named("all_threads", argc, argv) ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
     for (int i = 1; i + 1 < argc; i++)
         if (strcmp(argv[i], "--rounds") == 0)
             rounds = atol(argv[i + 1]);

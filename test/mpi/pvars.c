@@ -1,36 +1,16 @@
 /* The performance variables of devices: found by name, and they count what a rank sends and receives. */
-#include <mpi.h>
-#include <stdio.h>
+#include "counters.h"
+
 #include <string.h>
 
 #define BYTES 100
 
-static unsigned long long read_counter(MPI_T_pvar_session session, const char *name)
-{
-    int number, count;
-    MPI_T_pvar_handle handle;
-    unsigned long long value = 0;
-
-    if (MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &number) != MPI_SUCCESS) {
-        printf("pvars: there is no %s\n", name);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    MPI_T_pvar_handle_alloc(session, number, NULL, &handle, &count);
-    MPI_T_pvar_read(session, handle, &value);
-    MPI_T_pvar_handle_free(session, &handle);
-    return value;
-}
-
 static unsigned long long sum_of(MPI_T_pvar_session session, const char *kind)
 {
-    static const char *devices[] = { "shmem", "ucx", "udp" };
     unsigned long long sum = 0;
-    char name[64];
 
-    for (int i = 0; i < 3; i++) {
-        snprintf(name, sizeof name, "composite_%s_%s", devices[i], kind);
-        sum += read_counter(session, name);
-    }
+    for (int i = 0; i < DEVICES; i++)
+        sum += carried(session, i, kind);
     return sum;
 }
 

@@ -1,9 +1,10 @@
-/* Usage: random_collectives [random] [many] [--seed N] [--steps N] [--step N] [--only NAME] [--live N] [--kill N]
+/* Usage: random_collectives [random] [many] [--seed N] [--steps N] [--step N] [--only NAME] [--live N] [--kill N] [--all MODE]
  * Random collectives against a model: every rank computes by itself what must come out, from values that are a function of seed, step,
  * rank and index. Everything is drawn from the seed: operation, communicator, root, datatypes (with gaps, and others on other ranks with
  * the same signature), counts, MPI_IN_PLACE, operators, blocking or in flight or persistent, and who comes late. A buffer is compared as a
  * whole: gaps in it and guards around it must be what they were.
  * What fails prints the seed and the step; `--seed S --step N --steps 1` does that step again. A step that does not end says so, too.
+ * --all flight: every step has several in flight, some of them long.
  * many: as many communicators as --live, all in use. --kill N: in step N one rank kills itself between others that go on. */
 #define _GNU_SOURCE
 #include "expect.h"
@@ -18,6 +19,7 @@ static uint64_t seed = 1;
 static long steps = 300, first_step, step, kill_step = -1;
 static int live = 2000;
 static const char *only;
+static int in_flight;           /* always */
 
 /* ---- decisions ---- */
 
@@ -576,7 +578,7 @@ static operation prepare(int mode, int shape, uint64_t key)
     }
     /* Up to a megabyte when it is all that goes on. */
     int parts = op.kind == BCAST || op.kind == SCAN || op.kind == EXSCAN || op.kind == REDUCE || op.kind == ALLREDUCE ? 1 : op.size;
-    int limit = (mode == BLOCKING ? 1 << 20 : 1 << 17) / parts / op.unit / (is_reduction(op.kind) ? op.number->form : bases[op.base].bytes);
+    int limit = (mode == BLOCKING ? 1 << 20 : in_flight ? 1 << 19 : 1 << 17) / parts / op.unit / (is_reduction(op.kind) ? op.number->form : bases[op.base].bytes);
     int choice = below(&shared, 20), bits = 0, units;
     while (limit >> (bits + 1))
         bits++;
@@ -759,7 +761,7 @@ static void too_long(int signal)
 static void one_step(void)
 {
     stream shared = { mix(seed * 1000003 + (uint64_t) step) }, own = { mix(shared.state + 5 + (uint64_t) rank) };
-    int style = below(&shared, 20), wanted = style < 10 ? 1 : 2 + below(&shared, IN_FLIGHT_LIMIT - 1), rounds = style >= 17 ? 3 : 1;
+    int style = in_flight ? 10 + below(&shared, 7) : below(&shared, 20), wanted = style < 10 ? 1 : 2 + below(&shared, IN_FLIGHT_LIMIT - 1), rounds = style >= 17 ? 3 : 1;
 
     op_count = 0;
     for (int i = 0; i < wanted; i++) {
@@ -863,6 +865,8 @@ int main(int argc, char **argv)
             live = atoi(value);
         else if (strcmp(name, "--only") == 0)
             only = value;
+        else if (strcmp(name, "--all") == 0)
+            in_flight = strcmp(value, "flight") == 0;
     }
     MPI_Init(&argc, &argv);
     make_types();

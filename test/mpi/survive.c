@@ -1,7 +1,8 @@
-/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|mcast|fuzzy|notify|am|first_bcast|making [MICROSECONDS]
+/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|mcast|fuzzy|notify|am|handled|win_handled|first_bcast|making [MICROSECONDS]
  * With MPI_ERRORS_RETURN, ranks talk to the last one, which is going to vanish. Every other rank must get an MPI error from the call
  * it is in and prints it. In flow the last one takes what the others send, so that data is on its way when it vanishes. Nobody
- * leaves, which would be another error for others, until the job is ended. In first_bcast the last one is missing in the first
+ * leaves, which would be another error for others, until the job is ended. In handled and win_handled the error goes to a handler of the
+ * program's, which is told of the right communicator or window, once for a call. In first_bcast the last one is missing in the first
  * collective of all, in which ranks agree on a team; in making it comes, and kills itself so much later, in the middle of it. */
 #include <mpi.h>
 #include <signal.h>
@@ -31,6 +32,27 @@ static void die_in(long time)
     setitimer(ITIMER_REAL, &timer, NULL);
 }
 
+static int handled, handled_error, handled_right;
+
+static void on_comm_error(MPI_Comm *comm, int *error, ...)
+{
+    int same = MPI_UNEQUAL;
+
+    MPI_Comm_compare(*comm, MPI_COMM_WORLD, &same);
+    handled++;
+    handled_error = *error;
+    handled_right = same == MPI_IDENT;
+}
+
+static MPI_Win window_of_errors = MPI_WIN_NULL;
+
+static void on_win_error(MPI_Win *win, int *error, ...)
+{
+    handled++;
+    handled_error = *error;
+    handled_right = *win == window_of_errors;
+}
+
 int main(int argc, char **argv)
 {
     int rank, ranks, error = MPI_SUCCESS, message = 0, length;
@@ -55,6 +77,15 @@ int main(int argc, char **argv)
         MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
         MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
         MPI_Win_lock_all(0, win);
+    }
+    MPI_Errhandler handler;
+    if (strcmp(how, "handled") == 0) {
+        MPI_Comm_create_errhandler(on_comm_error, &handler);
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+    } else if (strcmp(how, "win_handled") == 0) {
+        window_of_errors = win;
+        MPI_Win_create_errhandler(on_win_error, &handler);
+        MPI_Win_set_errhandler(win, handler);
     }
     if (strcmp(how, "mcast") == 0) {
         /* Nobody has talked to the last one but the one before it: rank 0, who sends to all, has not. */
@@ -86,7 +117,7 @@ int main(int argc, char **argv)
             error = MPI_Send(large, sizeof large, MPI_BYTE, last, 3, MPI_COMM_WORLD);
         else if (first)
             error = MPI_Bcast(&message, 1, MPI_INT, 0, MPI_COMM_WORLD);
-        else if (strcmp(how, "recv") == 0)
+        else if (strcmp(how, "recv") == 0 || strcmp(how, "handled") == 0)
             error = MPI_Recv(&message, 1, MPI_INT, last, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         else if (strcmp(how, "send") == 0)
             error = MPI_Ssend(&message, 1, MPI_INT, last, 1, MPI_COMM_WORLD);
@@ -98,7 +129,7 @@ int main(int argc, char **argv)
             error = MPI_Allreduce(MPI_IN_PLACE, many, sizeof many / sizeof many[0], MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         else if (strcmp(how, "fuzzy") == 0)
             error = (error = MPIX_Barrier_start(MPI_COMM_WORLD, &flag)) ? error : MPIX_Barrier_wait(MPI_COMM_WORLD, &flag);
-        else if (strcmp(how, "notify") == 0)
+        else if (strcmp(how, "notify") == 0 || strcmp(how, "win_handled") == 0)
             error = MPIX_Win_wait_notify(win, 0);
         else if (strcmp(how, "am") == 0)
             error = (error = MPIX_Am_send(NULL, 0, large, sizeof large, last, 1, MPI_COMM_WORLD)) ? error : MPIX_Am_wait(&flag);
@@ -109,6 +140,8 @@ int main(int argc, char **argv)
     }
     MPI_Error_string(error, text, &length);
     printf("rank %d got an MPI error in call %d: %s\n", rank, calls, text);
+    if (handled == 1 && handled_error == error && handled_right)
+        printf("the handler saw it\n");
     fflush(stdout);
     while (1)
         pause();

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -113,6 +114,27 @@ class Schedule {
         std::abort();  // nobody switches back
     }
 
+    // What was loaded is acquired, what is stored from now on carries what is known now; see seeded_atomic.h.
+    void fence(std::memory_order order)
+    {
+        step();
+        Thread &self = *threads_[running_];
+        if (order != std::memory_order_release)
+            self.clock.merge(self.to_acquire);
+        if (order == std::memory_order_seq_cst) {
+            self.fenced_at = this->order();
+            self.clock.merge(fences_);
+            fences_.merge(self.clock);
+        }
+        if (order != std::memory_order_acquire)
+            self.fenced = self.clock;
+        ++self.clock.at[running_];  // what comes behind the fence is not before it
+        move();
+    }
+
+    // The next place in the order of sequential consistency.
+    std::uint64_t order() { return ++order_; }
+
     // Until wake(word). There is no time limit: a lost wake-up is found as a run in which nobody can go on.
     void block_on(const void *word)
     {
@@ -172,6 +194,9 @@ class Schedule {
     struct Thread {
         std::unique_ptr<Fiber> fiber;
         Clock clock;
+        Clock to_acquire;  // what its relaxed loads have returned
+        Clock fenced;      // what its relaxed stores carry, since its last fence
+        std::uint64_t fenced_at = 0;  // its last fence of sequential consistency
         const void *blocked_on = nullptr;
         bool pausing = false;
         bool finished = false;
@@ -283,6 +308,8 @@ class Schedule {
     static inline Schedule *current_ = nullptr;
 
     Random random_;
+    Clock fences_;  // what is before the last fence of sequential consistency
+    std::uint64_t order_ = 0;
     std::uint64_t switch_chance_ = 1;
     std::uint64_t stale_chance_ = 1;
     std::array<std::uint64_t, most_threads> weights_{};

@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/tuning.h"
+#include "coll/team/leaders.h"
 #include "coll/team/team.h"
 #include "netmod/core/core.h"
 
@@ -43,8 +46,7 @@ void expect_switch(const pm_switch &its, std::size_t board, bool memory)
 // What goes page by page, if it is longer than one.
 bool has_pieces(pm_collective operation)
 {
-    return operation == PM_COLL_BCAST || operation == PM_COLL_REDUCE || operation == PM_COLL_SCAN || operation == PM_COLL_ALLGATHER ||
-           operation == PM_COLL_ALLTOALL;
+    return operation != PM_COLL_BARRIER && operation != PM_COLL_GATHER && operation != PM_COLL_SCATTER;
 }
 
 // A file with this text, while it is needed.
@@ -80,12 +82,15 @@ TEST(Choice, WhatIsTakenWithoutSettings)
 {
     Choices choices;
     for (bool crowded : {false, true}) {
-        for (pm_collective operation : {PM_COLL_BARRIER, PM_COLL_ALLREDUCE, PM_COLL_GATHER, PM_COLL_SCATTER, PM_COLL_REDUCE_SCATTER})
+        for (pm_collective operation : {PM_COLL_BARRIER, PM_COLL_GATHER, PM_COLL_SCATTER})
             expect_switch(choices.of(operation, 8, true, crowded), PM_TEAM_PAGE, true);
-        expect_switch(choices.of(PM_COLL_ALLGATHER, 8, true, crowded), endless, true);
+        for (pm_collective operation : {PM_COLL_ALLREDUCE, PM_COLL_REDUCE_SCATTER, PM_COLL_ALLGATHER})
+            expect_switch(choices.of(operation, 8, true, crowded), endless, true);
         expect_switch(choices.of(PM_COLL_SCAN, 8, true, crowded), endless, false);
         expect_switch(choices.of(PM_COLL_BCAST, 8, true, crowded), crowded ? PM_TEAM_BCAST_PIECES : endless, true);
-        expect_switch(choices.of(PM_COLL_ALLTOALL, 8, true, crowded), crowded ? PM_TEAM_ALLTOALL_PIECES : endless, true);
+        expect_switch(choices.of(PM_COLL_ALLTOALL, PM_TEAM_ALLTOALL_PIECES_RANKS, true, crowded), endless, true);
+        expect_switch(choices.of(PM_COLL_ALLTOALL, PM_TEAM_ALLTOALL_PIECES_RANKS + 1, true, crowded),
+                      crowded ? PM_TEAM_ALLTOALL_PIECES : endless, true);
         const int few = crowded ? PM_TEAM_REDUCE_PIECES_CROWD : PM_TEAM_REDUCE_PIECES_RANKS;
         expect_switch(choices.of(PM_COLL_REDUCE, few, true, crowded), endless, true);
         expect_switch(choices.of(PM_COLL_REDUCE, few + 1, true, crowded), PM_TEAM_PAGE, true);
@@ -173,6 +178,86 @@ TEST(Choice, CollectivesOfSomeRanks)
     EXPECT_TRUE(pm_some_by_tree(PM_SOME_TREE_BLOCK, PM_SOME_FLAT_MEMBERS + 1));
     EXPECT_FALSE(pm_some_by_tree(PM_SOME_TREE_BLOCK + 1, PM_SOME_FLAT_MEMBERS + 1));
     EXPECT_FALSE(pm_some_by_tree(PM_SOME_TREE_BLOCK, PM_SOME_FLAT_MEMBERS));
+}
+
+TEST(Choice, BetweenHosts)
+{
+    Choices choices, messages("messages"), board("board");
+    EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_BARRIER, 0), 1);
+    EXPECT_EQ(pm_by_leaders(board.choices, PM_COLL_BARRIER, 0), 1) << "inside a host";
+    EXPECT_EQ(pm_by_leaders(messages.choices, PM_COLL_BARRIER, 0), 0);
+    EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_BCAST, endless), 1);
+    EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_ALLREDUCE, PM_LEADERS_REDUCE_LIMIT), 1);
+    EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_ALLREDUCE, PM_LEADERS_REDUCE_LIMIT + 1), 0);
+    EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_ALLTOALL, 1), 0);
+}
+
+// Hosts dealt out to clusters, and a root; the trees of all hosts.
+struct Led {
+    Led(int hosts, int clusters, int root, pm_shape shape) : memory(pm_leaders_ints(hosts)), cluster(hosts), trees(hosts)
+    {
+        for (int host = 0; host < hosts; ++host)
+            cluster[host] = static_cast<std::uint32_t>(host * 7 / 3 % clusters);
+        pm_leaders_order(&leaders, memory.data(), hosts, clusters > 1 ? cluster.data() : nullptr, root);
+        for (int place = 0; place < hosts; ++place)
+            pm_tree_of(&leaders, place, shape, &trees[place]);
+    }
+    // How many cross from one cluster to another.
+    int crossings() const
+    {
+        int count = 0;
+        for (std::size_t place = 1; place < trees.size(); ++place)
+            count += cluster[leaders.host[place]] != cluster[leaders.host[trees[place].parent]];
+        return count;
+    }
+    // It and all that are below it, one by one.
+    std::vector<int> all_below(int place) const
+    {
+        std::vector<int> all{place};
+        for (int i = 0; i < trees[place].branches; ++i) {
+            EXPECT_EQ(trees[trees[place].below[i].place].parent, place);
+            std::vector<int> more = all_below(trees[place].below[i].place);
+            all.insert(all.end(), more.begin(), more.end());
+        }
+        return all;
+    }
+
+    std::vector<int> memory;
+    std::vector<std::uint32_t> cluster;
+    std::vector<pm_tree> trees;
+    pm_leaders leaders{};
+};
+
+TEST(Leaders, EachHostIsToldOnceAndEachClusterToo)
+{
+    for (int hosts = 1; hosts <= 40; ++hosts)
+        for (auto [clusters, root, shape] : {std::tuple{1, 0, PM_FLAT}, {1, hosts / 2, PM_BINOMIAL}, {2, hosts - 1, PM_FLAT}, {2, 0, PM_CHAIN}, {5, hosts / 3, PM_BINOMIAL}}) {
+            Led led(hosts, clusters, root, shape);
+            EXPECT_EQ(led.leaders.host[0], root);
+            EXPECT_EQ(led.trees[0].parent, -1);
+            EXPECT_EQ(pm_leaders_place(&led.leaders, root), 0);
+            std::vector<int> all = led.all_below(0);
+            std::ranges::sort(all);
+            for (int place = 0; place < hosts; ++place)
+                ASSERT_EQ(all[place], place) << hosts << " hosts";
+            EXPECT_EQ(all.size(), static_cast<std::size_t>(hosts));
+            EXPECT_EQ(led.crossings(), led.leaders.clusters - 1) << hosts << " hosts in " << clusters << " clusters";
+        }
+}
+
+TEST(Leaders, BelowALeaderAreThePlacesThatFollow)
+{
+    for (int hosts = 1; hosts <= 200; ++hosts) {
+        Led led(hosts, 3, hosts / 2, hosts % 3 == 0 ? PM_FLAT : hosts % 3 == 1 ? PM_BINOMIAL : PM_CHAIN);
+        for (const pm_tree &tree : led.trees)
+            for (int i = 0; i < tree.branches; ++i) {
+                std::vector<int> all = led.all_below(tree.below[i].place);
+                std::ranges::sort(all);
+                EXPECT_EQ(all.front(), tree.below[i].place);
+                EXPECT_EQ(all.back() + 1, tree.below[i].end);
+                EXPECT_EQ(all.size(), static_cast<std::size_t>(tree.below[i].end - tree.below[i].place));
+            }
+    }
 }
 
 }  // namespace

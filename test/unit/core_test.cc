@@ -1,4 +1,5 @@
 // The core as MPICH's C code sees it, in one process that sends to itself.
+#include "base/gate.h"
 #include "netmod/core/core.h"
 #include "netmod/core/handlers.h"
 #include "netmod/core/shared.h"
@@ -672,6 +673,99 @@ TEST_F(Core, ThreadsWaitWithoutTheLock)
         EXPECT_EQ(received[number]->header.number, number);
         EXPECT_TRUE(received[number]->complete());
     }
+}
+
+// MPI_THREAD_MULTIPLE: sending has gates of its own, so threads send while another one, with the lock that all others take, lets go on.
+// Each sender's messages come in its order, also those that had to be queued. Whoever sends at once does it without a lock, too.
+void threads_send(const char *devices)
+{
+    TimeLimit limit(120);
+    constexpr std::uint32_t senders = 3;
+    const std::uint32_t messages = 3'000 / pm::test::slowdown;
+    const auto long_payload = pattern(6, 300'000);  // is queued
+    pm_allow_threads(core);
+    std::atomic<std::uint32_t> next_to_end{0};
+    std::vector<std::thread> threads;
+    for (std::uint32_t sender = 0; sender < senders; ++sender)
+        threads.emplace_back([&, sender] {
+            for (std::uint32_t i = 0; i < messages; ++i)
+                EXPECT_NE(send(sender * 1'000'000 + i, i % 32 == 0 ? long_payload : nothing), PM_FAILED) << devices;
+            next_to_end.fetch_add(1);
+        });
+    int done = 0;
+    while (next_to_end.load() < senders || done != 0 || pm_sends_queued(core) || received.size() < senders * messages) {
+        done = pm_progress(core);
+        ASSERT_GE(done, 0) << pm_error_text();
+    }
+    for (std::thread &thread : threads)
+        thread.join();
+    std::uint32_t next[senders] = {};
+    for (const auto &message : received) {
+        std::uint32_t sender = message->header.number / 1'000'000, number = message->header.number % 1'000'000;
+        ASSERT_LT(sender, senders);
+        EXPECT_EQ(number, next[sender]++) << devices << ", sender " << sender;
+        EXPECT_TRUE(message->complete());
+    }
+    EXPECT_EQ(received.size(), senders * messages);
+}
+
+TEST_F(Core, ThreadsSendWhileAnotherLetsGoOnOverSharedMemory)
+{
+    pm_setup setup = default_setup();
+    setup.devices = "shmem";
+    open(setup);
+    threads_send(setup.devices);
+}
+
+TEST_F(Core, ThreadsSendWhileAnotherLetsGoOnOverUdp)
+{
+    pm_setup setup = default_setup();
+    setup.devices = "udp";
+    open(setup);
+    threads_send(setup.devices);
+}
+
+// A gate keeps threads apart, and lets in again who is inside.
+TEST(Gate, OneThreadIsInsideAtATime)
+{
+    pm::Gate gate;
+    std::uint64_t count = 0;  // not atomic: the thread sanitizer looks on
+    constexpr std::uint64_t rounds = 20'000;
+    auto enter = [&](bool tries) {
+        for (std::uint64_t i = 0; i < rounds; ++i) {
+            if (tries)
+                while (!gate.try_enter())
+                    sched_yield();
+            pm::InsideGate outside_in(gate);
+            std::uint64_t before = count;
+            {
+                pm::InsideGate again(gate);
+                count = before + 1;
+            }
+            if (tries)
+                gate.leave();
+        }
+    };
+    std::thread first(enter, false), second(enter, true), third(enter, false);
+    first.join();
+    second.join();
+    third.join();
+    EXPECT_EQ(count, 3 * rounds);
+}
+
+TEST(Gate, WhoIsOutsideCannotTry)
+{
+    pm::Gate gate;
+    gate.enter();
+    bool entered = true;
+    std::thread([&] { entered = gate.try_enter(); }).join();
+    EXPECT_FALSE(entered);
+    gate.leave();
+    std::thread([&] {
+        entered = gate.try_enter();
+        gate.leave();
+    }).join();
+    EXPECT_TRUE(entered);
 }
 
 // ---- two processes: the queue of one peer does not hold up another's --------------------------------------------------

@@ -1,8 +1,13 @@
-// How many cores a process may use: the affinity mask and the quotas of its cgroups count. The cgroup file system is a fake.
+// How many cores a process may use: the affinity mask and the quotas of its cgroups count. The cgroup file system is a fake, but for one
+// test, which makes a group of the kernel's.
 #include "base/cpus.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -225,6 +230,56 @@ TEST(Cpus, NoMoreCoresThanTheAffinityMaskHas)
     cpu_set_t allowed;
     ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
     EXPECT_LE(available_cores(), CPU_COUNT(&allowed));
+}
+
+// Only where the file is there: it is the kernel's.
+bool write_to(const std::string &path, const std::string &text)
+{
+    int file = open(path.c_str(), O_WRONLY);
+    if (file < 0)
+        return false;
+    bool whole = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    close(file);
+    return whole;
+}
+
+// A group of the kernel's own for one process, with a quota of `cores` cores; version 1 or 2, whichever this machine has.
+class RealGroup {
+  public:
+    explicit RealGroup(int cores)
+    {
+        std::string name = "/pm-test-" + std::to_string(getpid()), quota = std::to_string(cores * 100'000);
+        for (const char *root : {"/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"}) {
+            folder_ = root + name;
+            if (mkdir(folder_.c_str(), 0700) != 0)
+                continue;
+            if (write_to(folder_ + "/cpu.max", quota + " 100000") || write_to(folder_ + "/cpu.cfs_quota_us", quota))
+                return;
+            rmdir(folder_.c_str());
+        }
+        folder_.clear();
+    }
+    ~RealGroup() { rmdir(folder_.c_str()); }
+    bool is_there() const { return !folder_.empty(); }
+    bool enter() const { return write_to(folder_ + "/cgroup.procs", std::to_string(getpid())); }
+
+  private:
+    std::string folder_;
+};
+
+TEST(Cpus, AQuotaOfTheKernelCounts)
+{
+    RealGroup group(1);
+    if (!group.is_there())
+        GTEST_SKIP() << "no cgroup with a quota of processor time can be made here";
+    pid_t child = fork();
+    if (child == 0)
+        _exit(!group.enter() ? 100 : core_grant().quota * 10 + available_cores());
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    ASSERT_NE(WEXITSTATUS(status), 100) << "the process may not enter the group it has made";
+    EXPECT_EQ(WEXITSTATUS(status), 11);
 }
 
 }  // namespace

@@ -132,6 +132,17 @@ TEST(Plan, NetworksWithAChoiceAreTriedByTheFirstTwoHostsThatHaveIt)
     EXPECT_TRUE(trials_of(topology_of({card_of(1, 0, {lan}), card_of(2, 0, {lan})})).empty()) << "there is no choice";
 }
 
+TEST(Plan, HostsWithTheSameBestNetworkAreACluster)
+{
+    const Network other{9, DeviceKind::ucx, 200, "other"}, alone{10, DeviceKind::ucx, 300, "alone"};
+    using Clusters = std::vector<std::uint32_t>;
+    EXPECT_EQ(clusters_of(topology_of({card_of(1, 0, {lan}), card_of(1, 1, {lan}), card_of(2, 0, {lan})})), (Clusters{0, 0, 0}));
+    EXPECT_EQ(clusters_of(topology_of({card_of(1, 0, {lan, other}), card_of(2, 0, {lan, san}), card_of(3, 0, {lan, san, alone}), card_of(4, 0, {other, lan}), card_of(4, 1, {other, lan})})),
+              (Clusters{0, 1, 1, 0, 0}));
+    EXPECT_EQ(clusters_of(topology_of({card_of(1, 0, {}), card_of(2, 0, {lan, san}), card_of(3, 0, {lan, san}), card_of(4, 0, {lan})})),
+              (Clusters{0, 1, 1, 2})) << "who reaches nobody is a cluster, and so is one that is on no better network";
+}
+
 TEST(Plan, TheQuickestNetworkHasTheHighestPriority)
 {
     const double times[] = {3e-6, 2.0, 1e-6, 2.0};

@@ -201,18 +201,29 @@ TEST(Profile, MoreFunctionsThanThereIsRoomForAreStillCounted)
 TEST(Profile, EqualSizesOneAfterTheOtherAreAllCounted)
 {
     Sizes sizes;
-    for (int i = 0; i < 5; ++i)
-        sizes.add(0);
-    for (int i = 0; i < 7; ++i)
-        sizes.add(100);
-    sizes.add(20);
-    sizes.add(100);
-    Sizes whole = sizes.whole();
-    EXPECT_EQ(whole.messages[0], 5u);
-    EXPECT_EQ(whole.messages[size_class(100)], 8u);
-    EXPECT_EQ(whole.bytes[size_class(100)], 800u);
-    EXPECT_EQ(whole.bytes[size_class(20)], 20u);
-    EXPECT_EQ(whole.whole().messages, whole.messages);
+    SizeRun run;
+    std::uint64_t messages = 0;
+    auto send = [&](std::uint64_t size, int times) {
+        for (int i = 0; i < times; ++i) {
+            ++messages;
+            if (run.ends_at(size))
+                run.end(&sizes, size, messages);
+        }
+    };
+    send(100, 3);  // before anybody asks
+    EXPECT_FALSE(run.is_any());
+    run.record();
+    send(0, 5);
+    send(100, 7);
+    send(20, 1);
+    send(100, 2);
+    EXPECT_EQ(sizes.messages[size_class(100)], 7u);
+    ASSERT_TRUE(run.is_any());
+    run.add_to(&sizes, messages);
+    EXPECT_EQ(sizes.messages[0], 5u);
+    EXPECT_EQ(sizes.messages[size_class(100)], 9u);
+    EXPECT_EQ(sizes.bytes[size_class(100)], 900u);
+    EXPECT_EQ(sizes.bytes[size_class(20)], 20u);
 }
 
 TEST(Profile, Sizes)
@@ -240,7 +251,6 @@ ProcessProfile example(const std::string &host, std::uint64_t in_reduce)
     process.series = {{"MPI_Allreduce", 10, 4, {in_reduce / 10, in_reduce / 10, in_reduce / 10}}};
     PathProfile path{.name = "udp lan", .sizes = {}, .pulled = 7, .pulling = 1, .round_trip = 45'000};
     path.sizes.add(100);
-    path.sizes = path.sizes.whole();
     process.paths = {path};
     return process;
 }

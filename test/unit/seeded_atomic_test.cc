@@ -70,6 +70,82 @@ TEST(SeededAtomic, FindsAFlagRaisedBeforeTheBytes)
     EXPECT_GT(Passing{.bytes_first = false}.failures(), 0u);
 }
 
+// The same with fences around relaxed operations.
+struct PassingByFences {
+    std::memory_order raise = std::memory_order_release;
+    std::memory_order look = std::memory_order_acquire;
+
+    std::string run(std::uint64_t seed) const
+    {
+        Schedule schedule(seed);
+        std::byte bytes[64] = {};
+        SeededAtomic<int> flag;
+        schedule.watch(bytes, sizeof bytes, 0);
+        schedule.spawn([&] {
+            std::memset(bytes, 1, sizeof bytes);
+            if (raise != std::memory_order_relaxed)
+                Fence<SeededAtomic>::place(raise);
+            flag.store(1, std::memory_order_relaxed);
+        });
+        schedule.spawn([&] {
+            while (flag.load(std::memory_order_relaxed) == 0)
+                schedule.pause();
+            if (look != std::memory_order_relaxed)
+                Fence<SeededAtomic>::place(look);
+            schedule.read(bytes, sizeof bytes);
+        });
+        return schedule.run();
+    }
+
+    unsigned failures() const
+    {
+        unsigned count = 0;
+        for (std::uint64_t seed = 1; seed <= seeds; ++seed)
+            count += !run(seed).empty();
+        return count;
+    }
+};
+
+TEST(SeededAtomic, LetsFencesPassBytes)
+{
+    EXPECT_EQ(PassingByFences{}.failures(), 0u);
+    EXPECT_EQ((PassingByFences{std::memory_order_seq_cst, std::memory_order_acq_rel}.failures()), 0u);
+}
+
+TEST(SeededAtomic, FindsAMissingFence)
+{
+    EXPECT_EQ(PassingByFences{.raise = std::memory_order_relaxed}.failures(), seeds);
+    EXPECT_EQ(PassingByFences{.look = std::memory_order_relaxed}.failures(), seeds);
+    EXPECT_EQ((PassingByFences{std::memory_order_acquire, std::memory_order_release}.failures()), seeds);
+}
+
+// Each of two stores one thing and loads the other: with fences of sequential consistency between them one sees the other, with less both
+// may see nothing.
+unsigned both_saw_nothing(std::memory_order order)
+{
+    unsigned count = 0;
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+        Schedule schedule(seed);
+        SeededAtomic<int> mine[2];
+        int saw[2] = {};
+        for (std::size_t self = 0; self < 2; ++self)
+            schedule.spawn([&, self] {
+                mine[self].store(1, std::memory_order_relaxed);
+                Fence<SeededAtomic>::place(order);
+                saw[self] = mine[1 - self].load(std::memory_order_relaxed);
+            });
+        EXPECT_EQ(schedule.run(), "");
+        count += saw[0] == 0 && saw[1] == 0;
+    }
+    return count;
+}
+
+TEST(SeededAtomic, FencesOfSequentialConsistencyHaveOneOrder)
+{
+    EXPECT_EQ(both_saw_nothing(std::memory_order_seq_cst), 0u);
+    EXPECT_GT(both_saw_nothing(std::memory_order_acq_rel), 0u);
+}
+
 TEST(SeededAtomic, RepeatsARunExactly)
 {
     Passing late{.bytes_first = false};

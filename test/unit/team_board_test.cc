@@ -1,9 +1,12 @@
 // The board of a team under the seeded scheduler. Promise: what a rank entered a step with is read by others as it was written, however far
-// ranks run ahead of each other; a place is written again only when nobody reads it any more; who waits for a rank that comes goes on.
+// ranks run ahead of each other; a place is written again only when nobody reads it any more; who waits for a rank that comes goes on; what
+// either of two ranks may copy is copied once.
 #include "coll/team/board.h"
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -58,8 +61,9 @@ class TeamRun {
     ~TeamRun() { Board::take_down(memory_.get(), ranks_); }
 
     // Finishing each step before the next, or entering steps before those before them are finished.
-    std::string run(bool behind)
+    std::string run(bool behind, bool sleeps = false)
     {
+        sleeps_ = sleeps;
         for (int rank = 0; rank < ranks_; ++rank)
             schedule_.spawn([this, rank, behind] { behind ? take_part_behind(rank) : take_part(rank); });
         return schedule_.run();
@@ -74,8 +78,23 @@ class TeamRun {
 
     static std::uint64_t word(int rank, std::size_t step) { return test::mix(step * 64 + static_cast<std::uint64_t>(rank)) | 1; }
 
+    // As composite_wait does: whoever is rung for between the look and the sleep does not sleep.
+    void sleep_until_here(Board &board, int rank)
+    {
+        SeededAtomic<std::uint32_t> &bell = bells_[board.rank()];
+        while (!board.is_here(rank)) {
+            const std::uint32_t rung = bell.load(std::memory_order_acquire);
+            board.sleeps_for(schedule_.random().one_in(3) ? Board::everybody : rank);
+            if (!board.is_here(rank))
+                futex_wait(&bell, rung, std::chrono::seconds(1));
+            board.is_awake();
+        }
+    }
+
     void read(Board &board, int rank, std::size_t step)
     {
+        if (sleeps_)
+            sleep_until_here(board, rank);
         while (!board.is_here(rank)) {
         }
         schedule_.require(board.size_said(rank) == steps_[step].size, "the size of another step");
@@ -90,6 +109,11 @@ class TeamRun {
         const std::uint64_t mine = word(board.rank(), step);
         std::memcpy(board.place(steps_[step].size), &mine, sizeof mine);
         board.enter(steps_[step].size);
+        if (sleeps_)
+            board.wake([&](int rank) {
+                bells_[rank].fetch_add(1, std::memory_order_release);
+                futex_wake_all(&bells_[rank]);
+            });
     }
 
     void read_all(Board &board, std::size_t step)
@@ -142,6 +166,8 @@ class TeamRun {
     };
     Schedule schedule_;
     int ranks_;
+    bool sleeps_ = false;  // who waits for another one
+    std::array<SeededAtomic<std::uint32_t>, test::most_threads> bells_;
     std::vector<Step> steps_;
     std::unique_ptr<std::byte[], Free> memory_;
 };
@@ -156,6 +182,93 @@ TEST(TeamBoardSeeded, DoesSoForStepsThatAreEnteredBeforeOthersAreFinished)
 {
     for (int ranks : {2, 3})
         test::for_each_seed(300, [&](std::uint64_t seed) { return TeamRun(seed, ranks).run(true); });
+}
+
+// What goes from rank to rank without the board, copied by either of the two.
+class ClaimsRun {
+  public:
+    ClaimsRun(std::uint64_t seed, int ranks)
+        : schedule_(seed), ranks_(ranks), memory_(new (std::align_val_t{64}) std::byte[Board::size_of(ranks, pages)]),
+          out_(static_cast<std::size_t>(ranks * ranks)), in_(static_cast<std::size_t>(ranks * ranks)), copies_(in_.size())
+    {
+        Board::lay_out(memory_.get(), ranks);
+    }
+    ~ClaimsRun() { Board::take_down(memory_.get(), ranks_); }
+
+    std::string run()
+    {
+        for (int rank = 0; rank < ranks_; ++rank)
+            schedule_.spawn([this, rank] { take_part(rank); });
+        std::string failed = schedule_.run();
+        for (std::uint64_t copies : copies_)
+            EXPECT_TRUE(copies == 0 || copies == steps || !failed.empty()) << "of each step once";
+        return failed;
+    }
+
+  private:
+    static constexpr std::uint64_t steps = 5;
+
+    std::size_t at(int from, int to) const { return static_cast<std::size_t>(from * ranks_ + to); }
+    std::uint64_t word(int from, int to, std::uint64_t step) const { return step * 1000 + at(from, to); }
+
+    void copy_if_ours(Board &board, int from, int to)
+    {
+        if (!board.claim(from, to))
+            return;
+        schedule_.require(board.is_claimed(from, to) && !board.is_copied(from, to), "a claim that is not seen");
+        in_[at(from, to)].store(out_[at(from, to)].load(std::memory_order_relaxed), std::memory_order_relaxed);
+        ++copies_[at(from, to)];
+        board.has_copied(from, to);
+    }
+
+    void take_part(int rank)
+    {
+        Board board(memory_.get(), rank, ranks_, pages, ahead);
+        for (std::uint64_t step = 1; step <= steps; ++step) {
+            for (int other = 0; other < ranks_; ++other)
+                out_[at(rank, other)].store(word(rank, other, step), std::memory_order_relaxed);
+            while (!board.has_room(0)) {
+            }
+            board.enter(0);
+            for (int other = 0; other < ranks_; ++other) {
+                if (other == rank)
+                    continue;
+                while (!board.is_here(other)) {
+                }
+                copy_if_ours(board, other, rank);
+                copy_if_ours(board, rank, other);
+            }
+            for (int other = 0; other < ranks_; ++other) {
+                while (other != rank && !(board.is_copied(other, rank) && board.is_copied(rank, other))) {
+                }
+                if (other != rank)
+                    schedule_.require(in_[at(other, rank)].load(std::memory_order_relaxed) == word(other, rank, step), "what was not copied yet");
+            }
+        }
+    }
+
+    struct Free {
+        void operator()(std::byte *memory) const { ::operator delete[](memory, std::align_val_t{64}); }
+    };
+    Schedule schedule_;
+    int ranks_;
+    std::unique_ptr<std::byte[], Free> memory_;
+    std::vector<SeededAtomic<std::uint64_t>> out_, in_;
+    std::vector<std::uint64_t> copies_;
+};
+
+TEST(TeamBoardSeeded, CopiesWhatGoesBetweenTwoOnceAndSaysSoWhenItIsThere)
+{
+    for (int ranks : {2, 3})
+        test::for_each_seed(300, [&](std::uint64_t seed) { return ClaimsRun(seed, ranks).run(); });
+}
+
+// A rank that sleeps over what it waits for is found as a run in which nobody can go on.
+TEST(TeamBoardSeeded, NobodySleepsOverARankThatComes)
+{
+    for (int ranks : {2, 3})
+        for (bool behind : {false, true})
+            test::for_each_seed(150, [&](std::uint64_t seed) { return TeamRun(seed, ranks).run(behind, true); });
 }
 
 // Alone with the board: who has not come, who has left, who is woken.

@@ -7,6 +7,8 @@
 #include "composite_started.h"
 #include "composite_team.h"
 #include "composite_team_coll.h"
+#include "composite_leaders.h"
+#include "composite_team_data.h"
 #include "coll/choice.h"
 
 static size_t bytes_of(MPI_Aint count, MPI_Datatype datatype)
@@ -140,6 +142,22 @@ MPL_STATIC_INLINE_PREFIX bool reduces(MPIDI_COMPOSITE_team_t * team, MPIDI_COMPO
         moves(team, collective, chosen, (size_t) (size * count));
 }
 
+/* Whether the leaders of its hosts do it. */
+static bool leads(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, bool chosen, size_t bytes)
+{
+    if (chosen || !has_hosts(comm) || !pm_by_leaders(choices, operations[collective], bytes))
+        return false;
+    MPIDI_COMPOSITE_coll_counts[collective][PM_BY_LEADERS]++;
+    return true;
+}
+
+/* The order of the hosts is not that of the ranks. */
+static bool leads_reducing(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, bool chosen, MPI_Aint count, MPI_Datatype datatype,
+                           MPI_Op op)
+{
+    return MPIR_Op_is_commutative(op) && leads(comm, collective, chosen, bytes_of(count, datatype));
+}
+
 /* Of nothing: a rank whose count is 0 does not come here, so there is no step. What is not of one group is not ours. */
 static bool is_nothing(const MPIR_Comm * comm, MPI_Aint count, MPI_Datatype datatype)
 {
@@ -175,6 +193,10 @@ bool MPIDI_COMPOSITE_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mp
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && leads(comm, MPIDI_COMPOSITE_IN_BARRIER, CHOSEN(BARRIER), 0)) {
+        *mpi_errno = leaders_barrier(comm, errflag);
+        return true;
+    }
     if (!team || !moves(team, MPIDI_COMPOSITE_IN_BARRIER, CHOSEN(BARRIER), 0))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_BARRIER);
     return done(team, true, MPIDI_COMPOSITE_team_barrier(team), errflag, mpi_errno);
@@ -186,6 +208,10 @@ bool MPIDI_COMPOSITE_bcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, 
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && leads(comm, MPIDI_COMPOSITE_IN_BCAST, CHOSEN(BCAST), bytes_of(count, datatype))) {
+        *mpi_errno = leaders_bcast(buffer, count, datatype, root, comm, errflag);
+        return true;
+    }
     if (!team || !moves(team, MPIDI_COMPOSITE_IN_BCAST, CHOSEN(BCAST), bytes_of(count, datatype)))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_BCAST);
     return done(team, true, MPIDI_COMPOSITE_team_bcast(team, buffer, count, datatype, root), errflag, mpi_errno);
@@ -251,6 +277,14 @@ bool MPIDI_COMPOSITE_scatterv(const void *sendbuf, const MPI_Aint * sendcounts, 
                                                            recvtype, root), errflag, mpi_errno);
 }
 
+static int gather_by_leaders(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, const parts_t * all, MPIR_Comm * comm,
+                             MPIR_Errflag_t * errflag)
+{
+    data_t mine = data_or_none(sendbuf, sendcount, sendtype);
+
+    return leaders_allgather(sendbuf == MPI_IN_PLACE ? NULL : &mine, all, comm, errflag);
+}
+
 bool MPIDI_COMPOSITE_allgather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
                                MPI_Aint recvcount, MPI_Datatype recvtype, MPIR_Comm * comm, MPIR_Errflag_t * errflag,
                                int *mpi_errno)
@@ -262,6 +296,11 @@ bool MPIDI_COMPOSITE_allgather(const void *sendbuf, MPI_Aint sendcount, MPI_Data
         return true;
     }
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && leads(comm, MPIDI_COMPOSITE_IN_ALLGATHER, CHOSEN(ALLGATHER), bytes_of(recvcount, recvtype) * (size_t) comm->local_size)) {
+        parts_t all = equal_parts(recvbuf, recvcount, recvtype);
+        *mpi_errno = gather_by_leaders(sendbuf, sendcount, sendtype, &all, comm, errflag);
+        return true;
+    }
     if (!team || !moves(team, MPIDI_COMPOSITE_IN_ALLGATHER, CHOSEN(ALLGATHER), bytes_of(recvcount, recvtype)))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLGATHER);
     return done(team, true, MPIDI_COMPOSITE_team_allgather(team, sendbuf, sendcount, sendtype, recvbuf, recvcount,
@@ -275,6 +314,12 @@ bool MPIDI_COMPOSITE_allgatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Dat
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && comm->comm_kind == MPIR_COMM_KIND__INTRACOMM &&
+        leads(comm, MPIDI_COMPOSITE_IN_ALLGATHERV, CHOSEN(ALLGATHERV), bytes_of(sum_of(recvcounts, comm->local_size), recvtype))) {
+        parts_t all = parts_of(recvbuf, recvcounts, displs, recvtype);
+        *mpi_errno = gather_by_leaders(sendbuf, sendcount, sendtype, &all, comm, errflag);
+        return true;
+    }
     if (!team || !moves(team, MPIDI_COMPOSITE_IN_ALLGATHERV, CHOSEN(ALLGATHERV), most_bytes(recvcounts, recvtype, comm->local_size)))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLGATHERV);
     return done(team, true, MPIDI_COMPOSITE_team_allgatherv(team, sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
@@ -330,6 +375,10 @@ bool MPIDI_COMPOSITE_reduce(const void *sendbuf, void *recvbuf, MPI_Aint count, 
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && leads_reducing(comm, MPIDI_COMPOSITE_IN_REDUCE, CHOSEN(REDUCE), count, datatype, op)) {
+        *mpi_errno = leaders_reduce(sendbuf, recvbuf, count, datatype, op, root, comm, errflag);
+        return true;
+    }
     if (!team || !reduces(team, MPIDI_COMPOSITE_IN_REDUCE, CHOSEN(REDUCE), count, datatype, op))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_REDUCE);
     return done(team, true, MPIDI_COMPOSITE_team_reduce(team, sendbuf, recvbuf, count, datatype, op, root), errflag, mpi_errno);
@@ -341,6 +390,10 @@ bool MPIDI_COMPOSITE_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint coun
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && leads_reducing(comm, MPIDI_COMPOSITE_IN_ALLREDUCE, CHOSEN(ALLREDUCE), count, datatype, op)) {
+        *mpi_errno = leaders_allreduce(sendbuf, recvbuf, count, datatype, op, comm, errflag);
+        return true;
+    }
     if (!team || !reduces(team, MPIDI_COMPOSITE_IN_ALLREDUCE, CHOSEN(ALLREDUCE), count, datatype, op))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLREDUCE);
     return done(team, true, MPIDI_COMPOSITE_team_allreduce(team, sendbuf, recvbuf, count, datatype, op), errflag, mpi_errno);
@@ -390,4 +443,116 @@ bool MPIDI_COMPOSITE_exscan(const void *sendbuf, void *recvbuf, MPI_Aint count, 
     if (!team || !reduces(team, MPIDI_COMPOSITE_IN_EXSCAN, CHOSEN(EXSCAN), count, datatype, op))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_EXSCAN);
     return done(team, true, MPIDI_COMPOSITE_team_exscan(team, sendbuf, recvbuf, count, datatype, op), errflag, mpi_errno);
+}
+
+/* ---- neighbours ---- */
+
+/* A message to each and from each: `from` and `to` have a part for each neighbour. MPICH would make a schedule of it, which takes longer than
+ * short messages do. In a grid with two ranks on a side both neighbours are the same one: what it sent first is the last that comes
+ * (`reversed`). */
+static int with_neighbors(const parts_t * from, const parts_t * to, bool reversed, MPIR_Comm * comm)
+{
+    int mpi_errno, in, out, weighted, count = 0;
+    MPIR_Errflag_t errflag = MPIR_ERR_NONE;
+    MPIR_Request **requests = NULL;
+    int *ranks = NULL;
+
+    mpi_errno = MPIR_Topo_canon_nhb_count(comm, &in, &out, &weighted);
+    MPIR_ERR_CHECK(mpi_errno);
+    ranks = MPL_malloc(sizeof *ranks * (size_t) (in + out + 1), MPL_MEM_COLL);
+    requests = MPL_malloc(sizeof *requests * (size_t) (in + out + 1), MPL_MEM_COLL);
+    MPIR_ERR_CHKANDJUMP(!ranks || !requests, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    mpi_errno = MPIR_Topo_canon_nhb(comm, in, ranks, MPI_UNWEIGHTED, out, ranks + in, MPI_UNWEIGHTED);
+    MPIR_ERR_CHECK(mpi_errno);
+    for (int i = 0; i < in; i++) {
+        int source = reversed ? in - 1 - i : i;
+        data_t part = part_of(to, source);
+        if (ranks[source] == MPI_PROC_NULL)
+            continue;
+        mpi_errno = MPIC_Irecv(part.buffer, part.count, part.type, ranks[source], MPIR_ALLTOALLW_TAG, comm, &requests[count]);
+        MPIR_ERR_CHECK(mpi_errno);
+        count++;
+    }
+    for (int i = 0; i < out; i++) {
+        data_t part = part_of(from, i);
+        if (ranks[in + i] == MPI_PROC_NULL)
+            continue;
+        mpi_errno = MPIC_Isend(part.buffer, part.count, part.type, ranks[in + i], MPIR_ALLTOALLW_TAG, comm, &requests[count], &errflag);
+        MPIR_ERR_CHECK(mpi_errno);
+        count++;
+    }
+
+  fn_fail:
+    for (int i = 0; i < count; i++) {
+        int other = MPIC_Wait(requests[i], &errflag);
+        MPIR_Request_free(requests[i]);
+        mpi_errno = mpi_errno ? mpi_errno : other;
+    }
+    MPL_free(requests);
+    MPL_free(ranks);
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_neighbor_allgather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
+                                       MPI_Datatype recvtype, MPIR_Comm * comm)
+{
+    parts_t from, to;
+
+    if (CHOSEN(NEIGHBOR_ALLGATHER))
+        return MPIR_Neighbor_allgather_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+    from = equal_parts(sendbuf, sendcount, sendtype);
+    from.extent = 0;            /* the same for all */
+    to = equal_parts(recvbuf, recvcount, recvtype);
+    return with_neighbors(&from, &to, false, comm);
+}
+
+int MPIDI_COMPOSITE_neighbor_allgatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                        const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype, MPIR_Comm * comm)
+{
+    parts_t from, to;
+
+    if (CHOSEN(NEIGHBOR_ALLGATHERV))
+        return MPIR_Neighbor_allgatherv_impl(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
+    from = equal_parts(sendbuf, sendcount, sendtype);
+    from.extent = 0;
+    to = parts_of(recvbuf, recvcounts, displs, recvtype);
+    return with_neighbors(&from, &to, false, comm);
+}
+
+int MPIDI_COMPOSITE_neighbor_alltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
+                                      MPI_Datatype recvtype, MPIR_Comm * comm)
+{
+    parts_t from, to;
+
+    if (CHOSEN(NEIGHBOR_ALLTOALL))
+        return MPIR_Neighbor_alltoall_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+    from = equal_parts(sendbuf, sendcount, sendtype);
+    to = equal_parts(recvbuf, recvcount, recvtype);
+    return with_neighbors(&from, &to, true, comm);
+}
+
+int MPIDI_COMPOSITE_neighbor_alltoallv(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls, MPI_Datatype sendtype,
+                                       void *recvbuf, const MPI_Aint * recvcounts, const MPI_Aint * rdispls, MPI_Datatype recvtype,
+                                       MPIR_Comm * comm)
+{
+    parts_t from, to;
+
+    if (CHOSEN(NEIGHBOR_ALLTOALLV))
+        return MPIR_Neighbor_alltoallv_impl(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+    from = parts_of(sendbuf, sendcounts, sdispls, sendtype);
+    to = parts_of(recvbuf, recvcounts, rdispls, recvtype);
+    return with_neighbors(&from, &to, false, comm);
+}
+
+int MPIDI_COMPOSITE_neighbor_alltoallw(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls,
+                                       const MPI_Datatype * sendtypes, void *recvbuf, const MPI_Aint * recvcounts,
+                                       const MPI_Aint * rdispls, const MPI_Datatype * recvtypes, MPIR_Comm * comm)
+{
+    parts_t from, to;
+
+    if (CHOSEN(NEIGHBOR_ALLTOALLW))
+        return MPIR_Neighbor_alltoallw_impl(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+    from = typed_parts(sendbuf, sendcounts, sdispls, sendtypes);
+    to = typed_parts(recvbuf, recvcounts, rdispls, recvtypes);
+    return with_neighbors(&from, &to, false, comm);
 }

@@ -54,6 +54,52 @@ int MPIDI_COMPOSITE_iallreduce(const void *sendbuf, void *recvbuf, MPI_Aint coun
                                MPIR_Comm * comm, MPIR_Request ** request);
 int MPIDI_COMPOSITE_ialltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
                               MPI_Datatype recvtype, MPIR_Comm * comm, MPIR_Request ** request);
+int MPIDI_COMPOSITE_ialltoallv(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls, MPI_Datatype sendtype,
+                               void *recvbuf, const MPI_Aint * recvcounts, const MPI_Aint * rdispls, MPI_Datatype recvtype,
+                               MPIR_Comm * comm, MPIR_Request ** request);
+int MPIDI_COMPOSITE_ialltoallw(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls,
+                               const MPI_Datatype * sendtypes, void *recvbuf, const MPI_Aint * recvcounts,
+                               const MPI_Aint * rdispls, const MPI_Datatype * recvtypes, MPIR_Comm * comm, MPIR_Request ** request);
+int MPIDI_COMPOSITE_igather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
+                            MPI_Datatype recvtype, int root, MPIR_Comm * comm, MPIR_Request ** request);
+int MPIDI_COMPOSITE_igatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                             const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype, int root,
+                             MPIR_Comm * comm, MPIR_Request ** request);
+int MPIDI_COMPOSITE_iscatter(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
+                             MPI_Datatype recvtype, int root, MPIR_Comm * comm, MPIR_Request ** request);
+int MPIDI_COMPOSITE_iscatterv(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * displs, MPI_Datatype sendtype,
+                              void *recvbuf, MPI_Aint recvcount, MPI_Datatype recvtype, int root, MPIR_Comm * comm,
+                              MPIR_Request ** request);
+int MPIDI_COMPOSITE_iallgather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                               MPI_Aint recvcount, MPI_Datatype recvtype, MPIR_Comm * comm, MPIR_Request ** request);
+int MPIDI_COMPOSITE_iallgatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype, MPIR_Comm * comm,
+                                MPIR_Request ** request);
+int MPIDI_COMPOSITE_ireduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, int root,
+                            MPIR_Comm * comm, MPIR_Request ** request);
+int MPIDI_COMPOSITE_ireduce_scatter(const void *sendbuf, void *recvbuf, const MPI_Aint * recvcounts, MPI_Datatype datatype,
+                                    MPI_Op op, MPIR_Comm * comm, MPIR_Request ** request);
+int MPIDI_COMPOSITE_ireduce_scatter_block(const void *sendbuf, void *recvbuf, MPI_Aint recvcount, MPI_Datatype datatype,
+                                          MPI_Op op, MPIR_Comm * comm, MPIR_Request ** request);
+int MPIDI_COMPOSITE_iscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, MPIR_Comm * comm,
+                          MPIR_Request ** request);
+int MPIDI_COMPOSITE_iexscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op,
+                            MPIR_Comm * comm, MPIR_Request ** request);
+
+/* composite_coll.c: by messages, without a schedule. */
+int MPIDI_COMPOSITE_neighbor_allgather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                       MPI_Aint recvcount, MPI_Datatype recvtype, MPIR_Comm * comm);
+int MPIDI_COMPOSITE_neighbor_allgatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                        const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype,
+                                        MPIR_Comm * comm);
+int MPIDI_COMPOSITE_neighbor_alltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                      MPI_Aint recvcount, MPI_Datatype recvtype, MPIR_Comm * comm);
+int MPIDI_COMPOSITE_neighbor_alltoallv(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls,
+                                       MPI_Datatype sendtype, void *recvbuf, const MPI_Aint * recvcounts,
+                                       const MPI_Aint * rdispls, MPI_Datatype recvtype, MPIR_Comm * comm);
+int MPIDI_COMPOSITE_neighbor_alltoallw(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls,
+                                       const MPI_Datatype * sendtypes, void *recvbuf, const MPI_Aint * recvcounts,
+                                       const MPI_Aint * rdispls, const MPI_Datatype * recvtypes, MPIR_Comm * comm);
 
 /* The generic header defines all of them: ours take the names afterwards. */
 #define MPIDI_NM_mpi_barrier MPIDI_COMPOSITE_unused_barrier
@@ -77,6 +123,24 @@ int MPIDI_COMPOSITE_ialltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
 #define MPIDI_NM_mpi_ibcast MPIDI_COMPOSITE_unused_ibcast
 #define MPIDI_NM_mpi_iallreduce MPIDI_COMPOSITE_unused_iallreduce
 #define MPIDI_NM_mpi_ialltoall MPIDI_COMPOSITE_unused_ialltoall
+#define MPIDI_NM_mpi_ialltoallv MPIDI_COMPOSITE_unused_ialltoallv
+#define MPIDI_NM_mpi_ialltoallw MPIDI_COMPOSITE_unused_ialltoallw
+#define MPIDI_NM_mpi_igather MPIDI_COMPOSITE_unused_igather
+#define MPIDI_NM_mpi_igatherv MPIDI_COMPOSITE_unused_igatherv
+#define MPIDI_NM_mpi_iscatter MPIDI_COMPOSITE_unused_iscatter
+#define MPIDI_NM_mpi_iscatterv MPIDI_COMPOSITE_unused_iscatterv
+#define MPIDI_NM_mpi_iallgather MPIDI_COMPOSITE_unused_iallgather
+#define MPIDI_NM_mpi_iallgatherv MPIDI_COMPOSITE_unused_iallgatherv
+#define MPIDI_NM_mpi_ireduce MPIDI_COMPOSITE_unused_ireduce
+#define MPIDI_NM_mpi_ireduce_scatter MPIDI_COMPOSITE_unused_ireduce_scatter
+#define MPIDI_NM_mpi_ireduce_scatter_block MPIDI_COMPOSITE_unused_ireduce_scatter_block
+#define MPIDI_NM_mpi_iscan MPIDI_COMPOSITE_unused_iscan
+#define MPIDI_NM_mpi_iexscan MPIDI_COMPOSITE_unused_iexscan
+#define MPIDI_NM_mpi_neighbor_allgather MPIDI_COMPOSITE_unused_neighbor_allgather
+#define MPIDI_NM_mpi_neighbor_allgatherv MPIDI_COMPOSITE_unused_neighbor_allgatherv
+#define MPIDI_NM_mpi_neighbor_alltoall MPIDI_COMPOSITE_unused_neighbor_alltoall
+#define MPIDI_NM_mpi_neighbor_alltoallv MPIDI_COMPOSITE_unused_neighbor_alltoallv
+#define MPIDI_NM_mpi_neighbor_alltoallw MPIDI_COMPOSITE_unused_neighbor_alltoallw
 #include "netmod_am_fallback_coll.h"
 #undef MPIDI_NM_mpi_barrier
 #undef MPIDI_NM_mpi_bcast
@@ -99,10 +163,46 @@ int MPIDI_COMPOSITE_ialltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
 #undef MPIDI_NM_mpi_ibcast
 #undef MPIDI_NM_mpi_iallreduce
 #undef MPIDI_NM_mpi_ialltoall
+#undef MPIDI_NM_mpi_ialltoallv
+#undef MPIDI_NM_mpi_ialltoallw
+#undef MPIDI_NM_mpi_igather
+#undef MPIDI_NM_mpi_igatherv
+#undef MPIDI_NM_mpi_iscatter
+#undef MPIDI_NM_mpi_iscatterv
+#undef MPIDI_NM_mpi_iallgather
+#undef MPIDI_NM_mpi_iallgatherv
+#undef MPIDI_NM_mpi_ireduce
+#undef MPIDI_NM_mpi_ireduce_scatter
+#undef MPIDI_NM_mpi_ireduce_scatter_block
+#undef MPIDI_NM_mpi_iscan
+#undef MPIDI_NM_mpi_iexscan
+#undef MPIDI_NM_mpi_neighbor_allgather
+#undef MPIDI_NM_mpi_neighbor_allgatherv
+#undef MPIDI_NM_mpi_neighbor_alltoall
+#undef MPIDI_NM_mpi_neighbor_alltoallv
+#undef MPIDI_NM_mpi_neighbor_alltoallw
 #define MPIDI_NM_mpi_ibarrier MPIDI_COMPOSITE_ibarrier
 #define MPIDI_NM_mpi_ibcast MPIDI_COMPOSITE_ibcast
 #define MPIDI_NM_mpi_iallreduce MPIDI_COMPOSITE_iallreduce
 #define MPIDI_NM_mpi_ialltoall MPIDI_COMPOSITE_ialltoall
+#define MPIDI_NM_mpi_ialltoallv MPIDI_COMPOSITE_ialltoallv
+#define MPIDI_NM_mpi_ialltoallw MPIDI_COMPOSITE_ialltoallw
+#define MPIDI_NM_mpi_igather MPIDI_COMPOSITE_igather
+#define MPIDI_NM_mpi_igatherv MPIDI_COMPOSITE_igatherv
+#define MPIDI_NM_mpi_iscatter MPIDI_COMPOSITE_iscatter
+#define MPIDI_NM_mpi_iscatterv MPIDI_COMPOSITE_iscatterv
+#define MPIDI_NM_mpi_iallgather MPIDI_COMPOSITE_iallgather
+#define MPIDI_NM_mpi_iallgatherv MPIDI_COMPOSITE_iallgatherv
+#define MPIDI_NM_mpi_ireduce MPIDI_COMPOSITE_ireduce
+#define MPIDI_NM_mpi_ireduce_scatter MPIDI_COMPOSITE_ireduce_scatter
+#define MPIDI_NM_mpi_ireduce_scatter_block MPIDI_COMPOSITE_ireduce_scatter_block
+#define MPIDI_NM_mpi_iscan MPIDI_COMPOSITE_iscan
+#define MPIDI_NM_mpi_iexscan MPIDI_COMPOSITE_iexscan
+#define MPIDI_NM_mpi_neighbor_allgather MPIDI_COMPOSITE_neighbor_allgather
+#define MPIDI_NM_mpi_neighbor_allgatherv MPIDI_COMPOSITE_neighbor_allgatherv
+#define MPIDI_NM_mpi_neighbor_alltoall MPIDI_COMPOSITE_neighbor_alltoall
+#define MPIDI_NM_mpi_neighbor_alltoallv MPIDI_COMPOSITE_neighbor_alltoallv
+#define MPIDI_NM_mpi_neighbor_alltoallw MPIDI_COMPOSITE_neighbor_alltoallw
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {

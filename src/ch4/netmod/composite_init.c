@@ -330,8 +330,10 @@ int MPIDI_COMPOSITE_init_world(void)
             MPIDI_COMPOSITE_FAIL(mpi_errno);
         MPIDI_COMPOSITE_AV(&MPIDIU_get_av(0, rank)).peer = peer;
     }
-    /* What follows from the number of ranks and cores is found out now, while nobody else is connected. */
+    /* What follows from the number of ranks and cores is found out now, while nobody else is connected; and
+     * which hosts are a cluster, while there is one thread. */
     pm_crowded(MPIDI_COMPOSITE_global.core);
+    pm_clusters(MPIDI_COMPOSITE_global.core);
     if (MPIDI_COMPOSITE_routes_at_init() && MPIR_Process.rank == 0) {
         mpi_errno = MPIDI_COMPOSITE_print_plan(cards, sizes);
         MPIR_ERR_CHECK(mpi_errno);

@@ -109,7 +109,7 @@ static int open_call(const char **name)
 /* Perhaps in the middle of a call. */
 static void start(void)
 {
-    pm_profile_start();
+    pm_profile_start(MPIDI_COMPOSITE_global.core);
     MPIDI_COMPOSITE_tell_calls(1);
     if (MPIDI_COMPOSITE_depth_of(MPIDI_COMPOSITE_this_thread.now) > 0 && pm_profile_thread() != NULL &&
         MPIDI_COMPOSITE_profile_begins(MPIDI_COMPOSITE_this_thread.call[0].what))
@@ -122,7 +122,7 @@ void MPIDI_COMPOSITE_profile_start(void)
 
     pm_profile_prepare(&questions, start, MPIR_Process.rank, MPIR_Process.size);
     if (MPIDI_COMPOSITE_profile_wanted()) {
-        pm_profile_start();
+        pm_profile_start(MPIDI_COMPOSITE_global.core);
         MPIDI_COMPOSITE_tell_calls(1);
     }
 }

@@ -288,10 +288,13 @@ static void print_traffic(const pm_traffic * sum)
 
 static void print_collective(const char *name, const uint64_t * calls)
 {
-    if (calls[PM_BY_BOARD] + calls[PM_BY_MEMORY] + calls[PM_BY_MESSAGES] > 0)
-        printf("composite: %s went %llu times on the board, %llu by memory, %llu by messages\n", name,
-               (unsigned long long) calls[PM_BY_BOARD], (unsigned long long) calls[PM_BY_MEMORY],
-               (unsigned long long) calls[PM_BY_MESSAGES]);
+    if (calls[PM_BY_BOARD] + calls[PM_BY_MEMORY] + calls[PM_BY_MESSAGES] + calls[PM_BY_LEADERS] == 0)
+        return;
+    printf("composite: %s went %llu times on the board, %llu by memory, %llu by messages", name, (unsigned long long) calls[PM_BY_BOARD],
+           (unsigned long long) calls[PM_BY_MEMORY], (unsigned long long) calls[PM_BY_MESSAGES]);
+    if (calls[PM_BY_LEADERS] > 0)
+        printf(", %llu by leaders of hosts", (unsigned long long) calls[PM_BY_LEADERS]);
+    printf("\n");
 }
 
 static int print_devices(void)

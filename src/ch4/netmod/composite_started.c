@@ -1,40 +1,11 @@
-/* Collectives of a team that end later: MPI_Ibarrier and others. Each is a step on the second board of the team, where a step is entered
- * when there is room, and may be entered before those before it are finished. All is done by whoever makes progress. */
+/* Collectives of a team that end later: MPI_Ibarrier and others. Each takes steps on the second board of the team (composite_started_op.h),
+ * where a step is entered when there is room, and may be entered before those before it are finished. All is done by whoever makes progress. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_coll.h"
 #include "composite_progress.h"
 #include "composite_started.h"
-#include "composite_team_data.h"
-#include "composite_team_exchange.h"
-
-typedef enum { BARRIER, BCAST, ALLREDUCE, ALLTOALL } kind_t;
-
-static const MPIDI_COMPOSITE_collective_t collectives[] = { MPIDI_COMPOSITE_IN_BARRIER, MPIDI_COMPOSITE_IN_BCAST, MPIDI_COMPOSITE_IN_ALLREDUCE,
-    MPIDI_COMPOSITE_IN_ALLTOALL
-};
-
-typedef struct op {
-    struct op *next;            /* of the same communicator, in the order of starting */
-    kind_t kind;
-    MPIR_Request *request;
-    int root;
-    data_t mine;                /* what is broadcast, or reduced */
-    parts_t from, to;
-    void *result;
-    MPI_Op op;
-    bool in_place;
-    size_t room;                /* what it enters with */
-    exchange_t *exchange;       /* what is longer than a page: then it has more than one step */
-    size_t limit;               /* what is longer stays where it is */
-
-    uint64_t step, pages, entered;      /* the first of its steps, how many it has, and how many were entered */
-    bool lent, heard_all;
-    int mpi_errno;
-    uint64_t page;              /* the step that is read, */
-    int heard;                  /* and the ranks whose part of it is here, in the order of reading */
-    char *copy;
-} op_t;
+#include "composite_started_op.h"
 
 /* Of a communicator with some that have not ended. */
 struct MPIDI_COMPOSITE_started {
@@ -49,90 +20,6 @@ typedef struct MPIDI_COMPOSITE_started started_t;
 int MPIDI_COMPOSITE_started;    /* how many operations */
 static started_t *active;
 static op_t *unused;            /* memory for operations */
-
-/* Whose part is read next; -1: nobody's. */
-static int awaited(const team_t * team, const op_t * op)
-{
-    if (op->heard_all)
-        return -1;
-    switch (op->kind) {
-        case BCAST:
-            return op->root;
-        case ALLREDUCE:
-            return team->ranks - 1 - op->heard;
-        default:
-            return (team->rank + 1 + op->heard) % team->ranks;
-    }
-}
-
-static size_t room_of_next(const team_t * team, const op_t * op)
-{
-    return op->exchange ? page_size(team, op->exchange, op->entered) : op->room;
-}
-
-/* The next of its steps. */
-static int enter(team_t * team, op_t * op)
-{
-    int mpi_errno = MPI_SUCCESS;
-
-    if (op->exchange) {
-        mpi_errno = enter_with_slices(team, op->exchange, op->entered, op->pages);
-    } else if (op->kind == ALLTOALL) {
-        mpi_errno = enter_with_parts(team, &op->from, true, op->in_place, &op->lent, &op->copy);
-    } else if (op->kind == BARRIER || (op->kind == BCAST && team->rank != op->root)) {
-        mpi_errno = enter_with_nothing(team);
-    } else {
-        mpi_errno = enter_with_whole(team, &op->mine, &op->lent, &op->copy);
-    }
-    if (op->entered++ == 0) {
-        op->step = pm_team_step(team->team);
-        op->heard_all = op->kind == BCAST && team->rank == op->root;
-        if (op->kind == ALLTOALL && mpi_errno == MPI_SUCCESS)
-            mpi_errno = copy_own(team, &op->from, &op->to, op->in_place);
-    }
-    return mpi_errno;
-}
-
-/* The part of a rank that is here. */
-static int take(team_t * team, op_t * op, int rank)
-{
-    int mpi_errno = MPI_SUCCESS;
-    const char *said;
-    data_t part;
-
-    switch (op->kind) {
-        case BARRIER:
-            mpi_errno = MPIDI_COMPOSITE_team_await(team, rank);
-            break;
-        case BCAST:
-            mpi_errno = take_whole(team, rank, &op->mine);
-            break;
-        case ALLREDUCE:
-            mpi_errno = hear(team, rank, op->mine.bytes, &said);
-            MPIR_ERR_CHECK(mpi_errno);
-            if (rank == team->ranks - 1)
-                memcpy(op->result, said, op->mine.bytes);
-            else
-                mpi_errno = MPIR_Reduce_local(said, op->result, op->mine.count, op->mine.type, op->op);
-            break;
-        case ALLTOALL:
-            if (op->exchange) {
-                mpi_errno = take_slice(team, op->exchange, rank, op->page);
-                break;
-            }
-            part = part_of(&op->to, rank);
-            mpi_errno = take_part(team, rank, true, &part);
-            break;
-    }
-
-  fn_fail:
-    return mpi_errno;
-}
-
-static int parts_to_hear(const team_t * team, const op_t * op)
-{
-    return op->kind == BCAST ? 1 : op->kind == ALLREDUCE ? team->ranks : team->ranks - 1;
-}
 
 /* All have read what was left where it is. */
 static bool is_given_back(const team_t * team, const op_t * op)
@@ -164,19 +51,34 @@ static bool may_enter(const team_t * team, const op_t * op)
     return op->entered < op->pages && pm_team_has_room_behind(team->team, room_of_next(team, op));
 }
 
-/* As far as it goes. True when it has ended. */
-static bool advance(team_t * team, op_t * op)
+/* All steps of all its stages: those behind it may enter theirs. */
+static bool has_entered_all(const op_t * op)
 {
-    team->collective = collectives[op->kind];
-    team->limit = op->limit;
+    return op->entered == op->pages && !op->more_pages && op->wanted_by == NOBODY;
+}
+
+static void enter_and_read(team_t * team, op_t * op)
+{
     while (op->mpi_errno == MPI_SUCCESS && may_enter(team, op))
         op->mpi_errno = enter(team, op);
     read_what_is_here(team, op);
+}
+
+/* As far as it goes. True when it has ended. */
+static bool advance(team_t * team, op_t * op)
+{
+    team->collective = op->collective;
+    team->limit = op->limit;
+    enter_and_read(team, op);
+    if (op->heard_all && op->wanted_by != NOBODY && op->mpi_errno == MPI_SUCCESS) {
+        begin_second_stage(team, op);
+        enter_and_read(team, op);
+    }
     if (op->mpi_errno) {
         MPIDI_COMPOSITE_team_give_up(team, team->rank);
         return true;
     }
-    return op->heard_all && is_given_back(team, op);
+    return op->heard_all && has_entered_all(op) && is_given_back(team, op);
 }
 
 /* Those that have ended, one after the other. Their communicator may be gone afterwards. */
@@ -185,15 +87,9 @@ static void end(op_t * ended)
     while (ended) {
         op_t *op = ended;
         ended = op->next;
-        if (op->exchange)
-            op->mpi_errno = end_exchange(&op->to, op->exchange, op->mpi_errno);
+        free_op_data(op);
         op->request->status.MPI_ERROR = op->mpi_errno;
-        MPIR_Datatype_release_if_not_builtin(op->mine.type);
-        MPIR_Datatype_release_if_not_builtin(op->from.type);
-        MPIR_Datatype_release_if_not_builtin(op->to.type);
         MPID_Request_complete(op->request);
-        MPL_free(op->copy);
-        MPL_free(op->exchange);
         op->next = unused;
         unused = op;
         MPIDI_COMPOSITE_started--;
@@ -224,7 +120,7 @@ static op_t *advance_all(started_t * started)
             last = &op->next;
         } else {
             link = &op->next;
-            if (op->entered < op->pages)
+            if (!has_entered_all(op))
                 break;          /* nor do those behind it */
         }
     }
@@ -277,20 +173,26 @@ int MPIDI_COMPOSITE_advance_started(void)
     return MPI_SUCCESS;
 }
 
+/* What it waits for is here. */
+static bool could_go_on(team_t * team, const op_t * op)
+{
+    if (op->heard_all)
+        return has_entered_all(op) && is_given_back(team, op);
+    if (op->page == op->entered)
+        return false;
+    pm_team_look_at(team->team, op->step + op->page);
+    return pm_team_is_here(team->team, awaited(team, op));
+}
+
 /* Asked before we sleep. */
 bool MPIDI_COMPOSITE_started_have_news(void)
 {
     for (started_t * each = active; each; each = each->next) {
         be_woken(each);
         for (op_t * op = each->first; op; op = op->next) {
-            int rank = awaited(each->team, op);
-            pm_team_look_at(each->team->team, op->step + op->page);
-            if (may_enter(each->team, op))
+            if (may_enter(each->team, op) || could_go_on(each->team, op))
                 return true;
-            if (op->page < op->entered || op->heard_all)
-                if (rank >= 0 ? pm_team_is_here(each->team->team, rank) : is_given_back(each->team, op))
-                    return true;
-            if (op->entered < op->pages)
+            if (!has_entered_all(op))
                 break;
         }
     }
@@ -347,35 +249,76 @@ void MPIDI_COMPOSITE_started_comm_free(MPIR_Comm * comm)
 
 /* ---- starting ---- */
 
-/* Where the data of an operation may be: also where it is, or only on the board. */
-static const pm_collective operations[] = { PM_COLL_BARRIER, PM_COLL_BCAST, PM_COLL_ALLREDUCE, PM_COLL_ALLTOALL };
-static const bool lends[] = { false, true, false, true };
+static int no_memory(void)
+{
+    int mpi_errno = MPI_SUCCESS;
 
-/* The second team of a communicator that has one; only a blocking collective makes one. */
-static team_t *team_for(MPIR_Comm * comm, kind_t kind, bool chosen, size_t bytes)
+    MPIR_ERR_SET(mpi_errno, MPI_ERR_OTHER, "**nomem");
+    return mpi_errno;
+}
+
+static pm_way way_of(const team_t * team, const plan_t * plan, size_t bytes)
+{
+    pm_switch its = team->ways[plan->operation];
+
+    if (!plan->lends)
+        return its.messages ? PM_BY_MESSAGES : PM_BY_BOARD;     /* what is long goes page by page */
+    if (plan->unknown)
+        return pm_way_of_unknown(&its);
+    if (plan->operation != PM_COLL_ALLTOALL)
+        its = pm_switch_in_one_step(&its);
+    return pm_way_of(&its, bytes);
+}
+
+static size_t bytes_of(MPI_Aint count, MPI_Datatype type)
+{
+    MPI_Aint size;
+
+    MPIR_Datatype_get_size_macro(type, size);
+    return (size_t) (count * size);
+}
+
+/* The second team of a communicator that has one, if it does this; only a blocking collective makes one. What each rank has, or has for
+ * each, where all know it. */
+static team_t *team_for(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, bool chosen, MPI_Aint count, MPI_Datatype type)
 {
     team_t *team = MPIDI_COMPOSITE_COMM(comm).team;
+    const plan_t *plan = &plans[collective];
     pm_way way = PM_BY_MESSAGES;
 
-    if (team && !chosen && (lends[kind] || bytes <= PM_TEAM_PAGE)) {
-        pm_switch its = team->ways[operations[kind]];
-        if (kind != ALLTOALL)
-            its = pm_switch_in_one_step(&its);
-        way = pm_way_of(&its, bytes);
-        way = way == PM_BY_MEMORY && !lends[kind] ? PM_BY_BOARD : way;
-    }
-    if (way == PM_BY_MESSAGES)
+    if (team && !chosen)
+        way = way_of(team, plan, plan->unknown ? 0 : bytes_of(count, type) * (size_t) (plan->parts ? team->ranks : 1));
+    if (way == PM_BY_MESSAGES) {
+        MPIDI_COMPOSITE_coll_by_messages(comm, collective);
         return NULL;
-    MPIDI_COMPOSITE_coll_counts[collectives[kind]][way]++;
+    }
+    MPIDI_COMPOSITE_coll_counts[collective][way]++;
     return team->second;
 }
 
-static size_t room_for(const op_t * op, size_t bytes)
+/* The same for a reduction of so many elements. A page has slices of whole ones. */
+static team_t *team_to_add(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, bool chosen, MPI_Aint count, MPI_Datatype type, MPI_Op op)
 {
-    return bytes <= MPL_MIN(op->limit, PM_TEAM_PAGE) ? bytes : PM_TEAM_ELSEWHERE;
+    MPI_Aint size, extent;
+
+    if (MPIDI_COMPOSITE_COMM(comm).team) {
+        MPIR_Datatype_get_size_macro(type, size);
+        MPIR_Datatype_get_extent_macro(type, extent);
+        chosen = chosen || !HANDLE_IS_BUILTIN(type) || !HANDLE_IS_BUILTIN(op) || size != extent || 64 % size != 0;
+    }
+    return team_for(comm, collective, chosen, count, type);
 }
 
-static op_t *make_op(MPIR_Comm * comm, const team_t * team, kind_t kind, MPIR_Request ** request)
+/* Of nothing: a rank whose count is 0 does not come here, so there is no step. */
+static bool is_nothing(const MPIR_Comm * comm, MPI_Aint count, MPI_Datatype type, MPIR_Request ** request)
+{
+    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM || bytes_of(count, type) != 0)
+        return false;
+    *request = MPIR_Request_create_complete(MPIR_REQUEST_KIND__COLL);
+    return true;
+}
+
+static op_t *make_op(MPIR_Comm * comm, const team_t * team, MPIDI_COMPOSITE_collective_t collective, int root, MPIR_Request ** request)
 {
     op_t *op = NULL;
 
@@ -398,13 +341,26 @@ static op_t *make_op(MPIR_Comm * comm, const team_t * team, kind_t kind, MPIR_Re
     MPIR_Request_add_ref(*request);     /* given back when it is complete */
     (*request)->comm = comm;
     MPIR_Comm_add_ref(comm);
-    op->kind = kind;
+    op->collective = collective;
+    op->plan = plans[collective];
+    op->root = root;
     op->pages = 1;
-    op->limit = lends[kind] ? team->ways[operations[kind]].board : PM_TEAM_PAGE;
+    op->limit = op->plan.lends ? team->ways[op->plan.operation].board : PM_TEAM_PAGE;
     op->request = *request;
     op->mine = data_of(NULL, 0, MPI_BYTE);
     op->from.type = op->to.type = MPI_BYTE;
     return op;
+}
+
+static void hold_types(const op_t * op, int ranks)
+{
+    for (int rank = 0; rank < (op->to.types ? ranks : 0); rank++) {
+        MPIR_Datatype_add_ref_if_not_builtin(op->from.types[rank]);
+        MPIR_Datatype_add_ref_if_not_builtin(op->to.types[rank]);
+    }
+    MPIR_Datatype_add_ref_if_not_builtin(op->mine.type);
+    MPIR_Datatype_add_ref_if_not_builtin(op->from.type);
+    MPIR_Datatype_add_ref_if_not_builtin(op->to.type);
 }
 
 static int start(MPIR_Comm * comm, team_t * team, op_t * op)
@@ -412,17 +368,14 @@ static int start(MPIR_Comm * comm, team_t * team, op_t * op)
     int mpi_errno = MPI_SUCCESS;
     started_t *started;
 
-    MPIR_Datatype_add_ref_if_not_builtin(op->mine.type);
-    MPIR_Datatype_add_ref_if_not_builtin(op->from.type);
-    MPIR_Datatype_add_ref_if_not_builtin(op->to.type);
+    hold_types(op, team->ranks);
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     MPIDI_COMPOSITE_started++;
     started = MPIDI_COMPOSITE_COMM(comm).started;
     if (!started) {
         started = MPIDI_COMPOSITE_COMM(comm).started = MPL_calloc(1, sizeof *started, MPL_MEM_COLL);
         if (!started) {
-            MPIR_ERR_SET(mpi_errno, MPI_ERR_OTHER, "**nomem");
-            op->mpi_errno = mpi_errno;
+            op->mpi_errno = mpi_errno = no_memory();
             end(op);
             goto fn_exit;
         }
@@ -451,107 +404,454 @@ static int start(MPIR_Comm * comm, team_t * team, op_t * op)
     return mpi_errno;
 }
 
-static int no_memory(void)
+/* Counts, displacements and datatypes of the caller's, of which none means the same for all. */
+static int keep(parts_t * parts, int ranks, void **kept)
 {
-    int mpi_errno = MPI_SUCCESS;
+    size_t numbers = sizeof(MPI_Aint) * (size_t) ranks;
+    MPI_Aint *copy = *kept = MPL_malloc(2 * numbers + sizeof(MPI_Datatype) * (size_t) ranks, MPL_MEM_COLL);
+    MPI_Datatype *types;
 
-    MPIR_ERR_SET(mpi_errno, MPI_ERR_OTHER, "**nomem");
-    return mpi_errno;
+    if (!copy) {
+        *parts = (parts_t) { .type = MPI_BYTE };
+        return no_memory();
+    }
+    parts->counts = memcpy(copy, parts->counts, numbers);
+    if (parts->displacements)
+        parts->displacements = memcpy(copy + ranks, parts->displacements, numbers);
+    if (!parts->types)
+        return MPI_SUCCESS;
+    types = (MPI_Datatype *) (copy + 2 * ranks);
+    for (int rank = 0; rank < ranks; rank++)
+        types[rank] = parts->counts[rank] ? parts->types[rank] : MPI_BYTE;      /* what was given may be none */
+    parts->types = types;
+    parts->type = MPI_BYTE;
+    return MPI_SUCCESS;
 }
 
+static size_t room_for(const op_t * op, size_t bytes)
+{
+    return bytes <= MPL_MIN(op->limit, PM_TEAM_PAGE) ? bytes : PM_TEAM_ELSEWHERE;
+}
+
+/* As enter_with_parts() will do it: with a table of where those of different lengths are. */
+static size_t bytes_of_parts(const team_t * team, const parts_t * parts, bool unknown)
+{
+    size_t bytes = unknown ? sizeof(uint64_t) * (size_t) team->ranks : 0;
+
+    for (int rank = 0; rank < team->ranks; rank++)
+        if (!unknown || rank != team->rank)
+            bytes += part_of(parts, rank).bytes;
+    return bytes;
+}
+
+/* Gathers: what we have, and where that of all goes, if we want it. */
+static int start_to_gather(MPIR_Comm * comm, team_t * team, op_t * op, const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype,
+                           const parts_t * to)
+{
+    size_t longest;
+
+    op->mine = data_or_none(sendbuf, sendcount, sendtype);
+    if (to) {
+        op->to = *to;
+        op->copies_own = sendbuf != MPI_IN_PLACE;
+        if (to->counts)
+            op->mpi_errno = keep(&op->to, team->ranks, &op->kept[1]);
+    }
+    if (op->plan.hears == ALL && sendbuf == MPI_IN_PLACE)
+        op->mine = part_of(&op->to, team->rank);
+    longest = op->mine.bytes;
+    for (int rank = 0; to && rank < team->ranks; rank++)
+        longest = MPL_MAX(longest, part_of(&op->to, rank).bytes);
+    op->room = room_for(op, op->mine.bytes);
+    if (!op->plan.lends && longest > PM_TEAM_PAGE && op->mpi_errno == MPI_SUCCESS)
+        op->mpi_errno = exchange_pieces(team, op);
+    return start(comm, team, op);
+}
+
+/* Scatters: what goes to each, if it is ours, and where ours goes. */
+static int start_to_scatter(MPIR_Comm * comm, team_t * team, op_t * op, const parts_t * from, void *recvbuf, MPI_Aint recvcount,
+                            MPI_Datatype recvtype)
+{
+    op->mine = data_or_none(recvbuf, recvcount, recvtype);
+    if (from) {
+        op->from = *from;
+        op->copies_own = recvbuf != MPI_IN_PLACE;
+        if (from->counts)
+            op->mpi_errno = keep(&op->from, team->ranks, &op->kept[0]);
+        op->room = room_for(op, bytes_of_parts(team, &op->from, op->plan.unknown));
+    }
+    return start(comm, team, op);
+}
+
+/* What goes to each, NULL if it is in place, and where that of each goes. */
+static int start_to_exchange(MPIR_Comm * comm, team_t * team, op_t * op, const parts_t * from, const parts_t * to)
+{
+    size_t bytes;
+
+    op->in_place = !from;
+    op->copies_own = from;
+    op->to = *to;
+    if (to->counts)
+        op->mpi_errno = keep(&op->to, team->ranks, &op->kept[1]);
+    op->from = from ? *from : op->to;
+    if (from && from->counts && op->mpi_errno == MPI_SUCCESS)
+        op->mpi_errno = keep(&op->from, team->ranks, &op->kept[0]);
+    if (op->mpi_errno) {
+        op->from = op->to = (parts_t) { .type = MPI_BYTE };
+        return start(comm, team, op);
+    }
+    bytes = part_of(&op->from, 0).bytes * (size_t) team->ranks;
+    op->room = room_for(op, bytes);
+    if (op->plan.unknown)
+        op->mpi_errno = exchange_any(team, op);
+    else if (bytes > PM_TEAM_PAGE && bytes <= op->limit)
+        op->mpi_errno = exchange_blocks(team, op, bytes / (size_t) team->ranks);
+    return start(comm, team, op);
+}
+
+/* Each reduces a slice; those who want all of it read them afterwards. */
+static int add_in_slices(team_t * team, op_t * op, char *recvbuf)
+{
+    op->whole = recvbuf;
+    op->result = recvbuf + op->at;
+    if (op->plan.operation == PM_COLL_REDUCE_SCATTER) {
+        /* In place others may still need what is at the beginning. */
+        if (op->in_place)
+            op->moved = recvbuf;
+        else
+            op->result = recvbuf;
+        return exchange_slices(team, op);
+    }
+    op->wanted_by = op->plan.hears;
+    op->plan.hears = ALL;
+    if (!is_one_of(op->wanted_by, team, op)) {
+        op->result = op->copy = MPL_malloc(op->bytes + 1, MPL_MEM_COLL);
+        if (!op->result)
+            return no_memory();
+    }
+    return exchange_slices(team, op);
+}
+
+/* Reductions of the ranks up to `last`. */
+static int start_to_add(MPIR_Comm * comm, team_t * team, op_t * op, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type,
+                        MPI_Op operator, int last)
+{
+    pm_collective operation = op->plan.operation;
+    bool whole, in_slices;
+
+    op->in_place = sendbuf == MPI_IN_PLACE;
+    op->mine = data_of(op->in_place ? recvbuf : sendbuf, count, type);
+    op->op = operator;
+    op->last = last;
+    op->result = recvbuf;
+    op->room = op->bytes = op->mine.bytes;
+    whole = operation == PM_COLL_SCAN || (operation == PM_COLL_REDUCE && op->bytes <= team->ways[operation].board);
+    in_slices = !whole && (op->bytes > PM_TEAM_PAGE ||
+                           (operation == PM_COLL_ALLREDUCE && op->bytes * (size_t) team->ranks > PM_TEAM_STARTED_WHOLE));
+    if (operation == PM_COLL_REDUCE_SCATTER || in_slices) {
+        op->at = begin_of(team, op, team->rank);
+        op->bytes = begin_of(team, op, team->rank + 1) - op->at;
+    }
+    if (in_slices)
+        op->mpi_errno = add_in_slices(team, op, recvbuf);
+    else if (op->mine.bytes > PM_TEAM_PAGE)
+        op->mpi_errno = exchange_pieces(team, op);
+    op->to = (parts_t) { .type = MPI_BYTE };    /* has told whose what is */
+    return start(comm, team, op);
+}
+
+/* ---- the calls ---- */
+
 #define CHOSEN(OPERATION) (MPIR_CVAR_##OPERATION##_INTRA_ALGORITHM != MPIR_CVAR_##OPERATION##_INTRA_ALGORITHM_auto)
+#define IN(OPERATION) MPIDI_COMPOSITE_IN_##OPERATION
 
 int MPIDI_COMPOSITE_ibarrier(MPIR_Comm * comm, MPIR_Request ** request)
 {
-    team_t *team = team_for(comm, BARRIER, CHOSEN(IBARRIER), 0);
+    team_t *team = team_for(comm, IN(BARRIER), CHOSEN(IBARRIER), 0, MPI_BYTE);
     op_t *op;
 
-    if (!team) {
-        MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_BARRIER);
+    if (!team)
         return MPIR_Ibarrier_impl(comm, request);
-    }
-    op = make_op(comm, team, BARRIER, request);
+    op = make_op(comm, team, IN(BARRIER), 0, request);
     return op ? start(comm, team, op) : no_memory();
 }
 
 int MPIDI_COMPOSITE_ibcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, int root, MPIR_Comm * comm, MPIR_Request ** request)
 {
-    team_t *team = MPIDI_COMPOSITE_COMM(comm).team;
-    data_t data;
+    team_t *team = team_for(comm, IN(BCAST), CHOSEN(IBCAST), count, datatype);
     op_t *op;
 
-    if (team) {
-        data = data_of(buffer, count, datatype);
-        team = team_for(comm, BCAST, CHOSEN(IBCAST), data.bytes);
-    }
-    if (!team) {
-        MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_BCAST);
+    if (!team)
         return MPIR_Ibcast_impl(buffer, count, datatype, root, comm, request);
-    }
-    op = make_op(comm, team, BCAST, request);
+    op = make_op(comm, team, IN(BCAST), root, request);
     if (!op)
         return no_memory();
-    op->mine = data;
-    op->root = root;
-    op->room = team->rank == root ? room_for(op, data.bytes) : 0;
+    op->mine = data_of(buffer, count, datatype);
+    op->room = room_for(op, op->mine.bytes);
     return start(comm, team, op);
 }
 
-int MPIDI_COMPOSITE_iallreduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, MPIR_Comm * comm,
-                               MPIR_Request ** request)
+int MPIDI_COMPOSITE_igather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
+                            MPI_Datatype recvtype, int root, MPIR_Comm * comm, MPIR_Request ** request)
 {
-    data_t data = data_of(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, datatype);
-    MPI_Aint extent;
-    team_t *team = NULL;
-    op_t *started;
+    bool at_root = comm->rank == root;
+    MPI_Aint count = at_root ? recvcount : sendcount;
+    MPI_Datatype type = at_root ? recvtype : sendtype;
+    team_t *team;
+    parts_t to;
+    op_t *op;
 
-    MPIR_Datatype_get_extent_macro(datatype, extent);
-    if (HANDLE_IS_BUILTIN(datatype) && HANDLE_IS_BUILTIN(op) && data.bytes == (size_t) (extent * count))
-        team = team_for(comm, ALLREDUCE, CHOSEN(IALLREDUCE), data.bytes);
-    if (!team) {
-        MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLREDUCE);
-        return MPIR_Iallreduce_impl(sendbuf, recvbuf, count, datatype, op, comm, request);
-    }
-    started = make_op(comm, team, ALLREDUCE, request);
-    if (!started)
+    if (is_nothing(comm, count, type, request))
+        return *request ? MPI_SUCCESS : no_memory();
+    team = team_for(comm, IN(GATHER), CHOSEN(IGATHER), count, type);
+    if (!team)
+        return MPIR_Igather_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+    op = make_op(comm, team, IN(GATHER), root, request);
+    if (!op)
         return no_memory();
-    started->mine = data;
-    started->result = recvbuf;
-    started->op = op;
-    started->room = data.bytes;
-    return start(comm, team, started);
+    if (at_root)
+        to = equal_parts(recvbuf, recvcount, recvtype);
+    return start_to_gather(comm, team, op, sendbuf, sendcount, sendtype, at_root ? &to : NULL);
+}
+
+int MPIDI_COMPOSITE_igatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                             const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype, int root,
+                             MPIR_Comm * comm, MPIR_Request ** request)
+{
+    team_t *team = team_for(comm, IN(GATHERV), CHOSEN(IGATHERV), 0, MPI_BYTE);
+    bool at_root = comm->rank == root;
+    parts_t to;
+    op_t *op;
+
+    if (!team)
+        return MPIR_Igatherv_impl(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+    op = make_op(comm, team, IN(GATHERV), root, request);
+    if (!op)
+        return no_memory();
+    if (at_root)
+        to = parts_of(recvbuf, recvcounts, displs, recvtype);
+    return start_to_gather(comm, team, op, sendbuf, sendcount, sendtype, at_root ? &to : NULL);
+}
+
+int MPIDI_COMPOSITE_iallgather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                               MPI_Aint recvcount, MPI_Datatype recvtype, MPIR_Comm * comm, MPIR_Request ** request)
+{
+    team_t *team;
+    parts_t to;
+    op_t *op;
+
+    if (is_nothing(comm, recvcount, recvtype, request))
+        return *request ? MPI_SUCCESS : no_memory();
+    team = team_for(comm, IN(ALLGATHER), CHOSEN(IALLGATHER), recvcount, recvtype);
+    if (!team)
+        return MPIR_Iallgather_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+    op = make_op(comm, team, IN(ALLGATHER), 0, request);
+    if (!op)
+        return no_memory();
+    to = equal_parts(recvbuf, recvcount, recvtype);
+    return start_to_gather(comm, team, op, sendbuf, sendcount, sendtype, &to);
+}
+
+int MPIDI_COMPOSITE_iallgatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype, MPIR_Comm * comm,
+                                MPIR_Request ** request)
+{
+    team_t *team = team_for(comm, IN(ALLGATHERV), CHOSEN(IALLGATHERV), 0, MPI_BYTE);
+    parts_t to;
+    op_t *op;
+
+    if (!team)
+        return MPIR_Iallgatherv_impl(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+    op = make_op(comm, team, IN(ALLGATHERV), 0, request);
+    if (!op)
+        return no_memory();
+    to = parts_of(recvbuf, recvcounts, displs, recvtype);
+    return start_to_gather(comm, team, op, sendbuf, sendcount, sendtype, &to);
+}
+
+int MPIDI_COMPOSITE_iscatter(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
+                             MPI_Datatype recvtype, int root, MPIR_Comm * comm, MPIR_Request ** request)
+{
+    bool at_root = comm->rank == root;
+    MPI_Aint count = at_root ? sendcount : recvcount;
+    MPI_Datatype type = at_root ? sendtype : recvtype;
+    team_t *team;
+    parts_t from;
+    op_t *op;
+
+    if (is_nothing(comm, count, type, request))
+        return *request ? MPI_SUCCESS : no_memory();
+    team = team_for(comm, IN(SCATTER), CHOSEN(ISCATTER), count, type);
+    if (!team)
+        return MPIR_Iscatter_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+    op = make_op(comm, team, IN(SCATTER), root, request);
+    if (!op)
+        return no_memory();
+    if (at_root)
+        from = equal_parts(sendbuf, sendcount, sendtype);
+    return start_to_scatter(comm, team, op, at_root ? &from : NULL, recvbuf, recvcount, recvtype);
+}
+
+int MPIDI_COMPOSITE_iscatterv(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * displs, MPI_Datatype sendtype,
+                              void *recvbuf, MPI_Aint recvcount, MPI_Datatype recvtype, int root, MPIR_Comm * comm,
+                              MPIR_Request ** request)
+{
+    team_t *team = team_for(comm, IN(SCATTERV), CHOSEN(ISCATTERV), 0, MPI_BYTE);
+    bool at_root = comm->rank == root;
+    parts_t from;
+    op_t *op;
+
+    if (!team)
+        return MPIR_Iscatterv_impl(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+    op = make_op(comm, team, IN(SCATTERV), root, request);
+    if (!op)
+        return no_memory();
+    if (at_root)
+        from = parts_of(sendbuf, sendcounts, displs, sendtype);
+    return start_to_scatter(comm, team, op, at_root ? &from : NULL, recvbuf, recvcount, recvtype);
 }
 
 int MPIDI_COMPOSITE_ialltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
                               MPI_Datatype recvtype, MPIR_Comm * comm, MPIR_Request ** request)
 {
-    team_t *team = MPIDI_COMPOSITE_COMM(comm).team;
-    size_t bytes = 0;
+    bool in_place = sendbuf == MPI_IN_PLACE;
+    team_t *team;
+    parts_t from, to;
     op_t *op;
-    int mpi_errno;
 
-    if (team) {
-        bytes = data_of(recvbuf, recvcount, recvtype).bytes * (size_t) comm->local_size;
-        /* A rank whose count is 0 does not come here: of nothing there is no step. */
-        team = bytes == 0 ? NULL : team_for(comm, ALLTOALL, CHOSEN(IALLTOALL), bytes);
-    }
-    if (!team) {
-        MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLTOALL);
+    if (is_nothing(comm, recvcount, recvtype, request))
+        return *request ? MPI_SUCCESS : no_memory();
+    team = team_for(comm, IN(ALLTOALL), CHOSEN(IALLTOALL), recvcount, recvtype);
+    if (!team)
         return MPIR_Ialltoall_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-    }
-    op = make_op(comm, team, ALLTOALL, request);
+    op = make_op(comm, team, IN(ALLTOALL), 0, request);
     if (!op)
         return no_memory();
-    op->in_place = sendbuf == MPI_IN_PLACE;
-    op->to = equal_parts(recvbuf, recvcount, recvtype);
-    op->from = op->in_place ? op->to : equal_parts(sendbuf, sendcount, sendtype);
-    op->room = room_for(op, part_of(&op->from, 0).bytes * (size_t) comm->local_size);
-    if (bytes > PM_TEAM_PAGE && bytes <= team->ways[PM_COLL_ALLTOALL].board) {
-        op->exchange = MPL_malloc(sizeof *op->exchange, MPL_MEM_COLL);
-        mpi_errno = op->exchange ? begin_exchange(team, &op->from, &op->to, true, op->exchange) : no_memory();
-        if (mpi_errno == MPI_SUCCESS)
-            op->pages = pages_for(op->exchange, bytes / (size_t) comm->local_size);
-        op->mpi_errno = mpi_errno;
-    }
-    return start(comm, team, op);
+    to = equal_parts(recvbuf, recvcount, recvtype);
+    if (!in_place)
+        from = equal_parts(sendbuf, sendcount, sendtype);
+    return start_to_exchange(comm, team, op, in_place ? NULL : &from, &to);
+}
+
+int MPIDI_COMPOSITE_ialltoallv(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls, MPI_Datatype sendtype,
+                               void *recvbuf, const MPI_Aint * recvcounts, const MPI_Aint * rdispls, MPI_Datatype recvtype,
+                               MPIR_Comm * comm, MPIR_Request ** request)
+{
+    bool in_place = sendbuf == MPI_IN_PLACE;
+    team_t *team = team_for(comm, IN(ALLTOALLV), CHOSEN(IALLTOALLV), 0, MPI_BYTE);
+    parts_t from, to;
+    op_t *op;
+
+    if (!team)
+        return MPIR_Ialltoallv_impl(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+    op = make_op(comm, team, IN(ALLTOALLV), 0, request);
+    if (!op)
+        return no_memory();
+    to = parts_of(recvbuf, recvcounts, rdispls, recvtype);
+    if (!in_place)
+        from = parts_of(sendbuf, sendcounts, sdispls, sendtype);
+    return start_to_exchange(comm, team, op, in_place ? NULL : &from, &to);
+}
+
+int MPIDI_COMPOSITE_ialltoallw(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls,
+                               const MPI_Datatype * sendtypes, void *recvbuf, const MPI_Aint * recvcounts,
+                               const MPI_Aint * rdispls, const MPI_Datatype * recvtypes, MPIR_Comm * comm, MPIR_Request ** request)
+{
+    bool in_place = sendbuf == MPI_IN_PLACE;
+    team_t *team = team_for(comm, IN(ALLTOALLW), CHOSEN(IALLTOALLW), 0, MPI_BYTE);
+    parts_t from, to;
+    op_t *op;
+
+    if (!team)
+        return MPIR_Ialltoallw_impl(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+    op = make_op(comm, team, IN(ALLTOALLW), 0, request);
+    if (!op)
+        return no_memory();
+    to = typed_parts(recvbuf, recvcounts, rdispls, recvtypes);
+    if (!in_place)
+        from = typed_parts(sendbuf, sendcounts, sdispls, sendtypes);
+    return start_to_exchange(comm, team, op, in_place ? NULL : &from, &to);
+}
+
+int MPIDI_COMPOSITE_ireduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, int root,
+                            MPIR_Comm * comm, MPIR_Request ** request)
+{
+    team_t *team = team_to_add(comm, IN(REDUCE), CHOSEN(IREDUCE), count, datatype, op);
+    op_t *started;
+
+    if (!team)
+        return MPIR_Ireduce_impl(sendbuf, recvbuf, count, datatype, op, root, comm, request);
+    started = make_op(comm, team, IN(REDUCE), root, request);
+    return started ? start_to_add(comm, team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1) : no_memory();
+}
+
+int MPIDI_COMPOSITE_iallreduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, MPIR_Comm * comm,
+                               MPIR_Request ** request)
+{
+    team_t *team = team_to_add(comm, IN(ALLREDUCE), CHOSEN(IALLREDUCE), count, datatype, op);
+    op_t *started;
+
+    if (!team)
+        return MPIR_Iallreduce_impl(sendbuf, recvbuf, count, datatype, op, comm, request);
+    started = make_op(comm, team, IN(ALLREDUCE), 0, request);
+    return started ? start_to_add(comm, team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1) : no_memory();
+}
+
+int MPIDI_COMPOSITE_ireduce_scatter(const void *sendbuf, void *recvbuf, const MPI_Aint * recvcounts, MPI_Datatype datatype,
+                                    MPI_Op op, MPIR_Comm * comm, MPIR_Request ** request)
+{
+    MPI_Aint count = 0;
+    team_t *team;
+    op_t *started;
+
+    for (int rank = 0; rank < comm->local_size; rank++)
+        count += recvcounts[rank];
+    team = team_to_add(comm, IN(REDUCE_SCATTER), CHOSEN(IREDUCE_SCATTER), count, datatype, op);
+    if (!team)
+        return MPIR_Ireduce_scatter_impl(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+    started = make_op(comm, team, IN(REDUCE_SCATTER), 0, request);
+    if (!started)
+        return no_memory();
+    started->to.counts = recvcounts;
+    return start_to_add(comm, team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1);
+}
+
+int MPIDI_COMPOSITE_ireduce_scatter_block(const void *sendbuf, void *recvbuf, MPI_Aint recvcount, MPI_Datatype datatype,
+                                          MPI_Op op, MPIR_Comm * comm, MPIR_Request ** request)
+{
+    MPI_Aint count = recvcount * comm->local_size;
+    team_t *team = team_to_add(comm, IN(REDUCE_SCATTER_BLOCK), CHOSEN(IREDUCE_SCATTER_BLOCK), count, datatype, op);
+    op_t *started;
+
+    if (!team)
+        return MPIR_Ireduce_scatter_block_impl(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
+    started = make_op(comm, team, IN(REDUCE_SCATTER_BLOCK), 0, request);
+    if (!started)
+        return no_memory();
+    started->to.count = recvcount;
+    return start_to_add(comm, team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1);
+}
+
+int MPIDI_COMPOSITE_iscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, MPIR_Comm * comm,
+                          MPIR_Request ** request)
+{
+    team_t *team = team_to_add(comm, IN(SCAN), CHOSEN(ISCAN), count, datatype, op);
+    op_t *started;
+
+    if (!team)
+        return MPIR_Iscan_impl(sendbuf, recvbuf, count, datatype, op, comm, request);
+    started = make_op(comm, team, IN(SCAN), 0, request);
+    return started ? start_to_add(comm, team, started, sendbuf, recvbuf, count, datatype, op, team->rank) : no_memory();
+}
+
+int MPIDI_COMPOSITE_iexscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op,
+                            MPIR_Comm * comm, MPIR_Request ** request)
+{
+    team_t *team = team_to_add(comm, IN(EXSCAN), CHOSEN(IEXSCAN), count, datatype, op);
+    op_t *started;
+
+    if (!team)
+        return MPIR_Iexscan_impl(sendbuf, recvbuf, count, datatype, op, comm, request);
+    started = make_op(comm, team, IN(EXSCAN), 0, request);
+    return started ? start_to_add(comm, team, started, sendbuf, recvbuf, count, datatype, op, team->rank - 1) : no_memory();
 }

@@ -331,7 +331,7 @@ MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm)
         return state->team;
     if (!on_one_host(comm) || comm->local_size < 2 || comm->local_size > PM_TEAM_RANKS_LIMIT) {
         state->team_is_known = true;
-    } else if (comm == MPIR_Process.comm_world || state->team_calls++ == PM_TEAM_CALLS_BEFORE) {
+    } else if (comm == MPIR_Process.comm_world || comm == MPIR_Process.comm_world->node_comm || state->team_calls++ == PM_TEAM_CALLS_BEFORE) {
         state->team = make_team(comm);
         state->team_is_known = true;
     }
@@ -361,9 +361,26 @@ void MPIDI_COMPOSITE_team_finalize(void)
 
 /* ---- waiting ---- */
 
-static int is_here(pm_team * team, size_t rank)
+/* Each of them answers for whom it waits: -1, for nobody any more. */
+static int for_rank(MPIDI_COMPOSITE_team_t * team, const void *what)
 {
-    return pm_team_is_here(team, (int) rank);
+    const int rank = *(const int *) what;
+
+    return pm_team_is_here(team->team, rank) ? -1 : rank;
+}
+
+static int for_room(MPIDI_COMPOSITE_team_t * team, const void *what)
+{
+    const size_t size = *(const size_t *) what;
+
+    return pm_team_has_room(team->team, size) ? -1 : pm_team_last(team->team, size, false);
+}
+
+static int for_much_room(MPIDI_COMPOSITE_team_t * team, const void *what)
+{
+    const size_t size = *(const size_t *) what;
+
+    return pm_team_has_much_room(team->team, size) ? -1 : pm_team_last(team->team, size, true);
 }
 
 void MPIDI_COMPOSITE_team_give_up(MPIDI_COMPOSITE_team_t * team, int rank)
@@ -384,34 +401,27 @@ int MPIDI_COMPOSITE_team_lost(MPIDI_COMPOSITE_team_t * team, int rank)
                                 "**composite %s", text);
 }
 
-/* For whom it waits; -1: for nobody any more. */
-static int awaited(MPIDI_COMPOSITE_team_t * team, int (*ready) (pm_team *, size_t), size_t what)
+int MPIDI_COMPOSITE_team_wait(MPIDI_COMPOSITE_team_t * team, int (*awaited) (MPIDI_COMPOSITE_team_t *, const void *), const void *what)
 {
-    if (ready(team->team, what))
-        return -1;
-    return ready == is_here ? (int) what : pm_team_last(team->team, what, ready == pm_team_has_much_room);
-}
-
-static int wait_until(MPIDI_COMPOSITE_team_t * team, int (*ready) (pm_team *, size_t), size_t what)
-{
-    int mpi_errno = MPI_SUCCESS;
+    int mpi_errno = MPI_SUCCESS, rank;
     pm_core *core = MPIDI_COMPOSITE_global.core;
     bool crowded = pm_crowded(core);
 
-    for (unsigned looks = 1; !ready(team->team, what); looks++) {
+    if (unlikely(pm_team_step(team->team) <= team->apart))
+        pm_wait_long(core);
+    for (unsigned looks = 1; (rank = awaited(team, what)) >= 0; looks++) {
         bool slept = false;
-        int rank;
 
         if (!crowded && looks % PM_LOOKS_BETWEEN_PROGRESS)
             continue;
         mpi_errno = MPID_Progress_test(NULL);
         MPIR_ERR_CHECK(mpi_errno);
-        rank = awaited(team, ready, what);
+        rank = awaited(team, what);
         if (rank < 0)
-            continue;
+            break;
         if (pm_wait_step(core)) {
             pm_team_sleeps_for(team->team, rank);
-            if (pm_wait_arm(core) && !ready(team->team, what)) {
+            if (pm_wait_arm(core) && awaited(team, what) == rank) {
                 pm_wait_sleep(core, MPIR_ThreadInfo.isThreaded);
                 slept = true;
             }
@@ -419,7 +429,7 @@ static int wait_until(MPIDI_COMPOSITE_team_t * team, int (*ready) (pm_team *, si
             pm_team_is_awake(team->team);
         }
         /* Who has come meanwhile may have done all, and left. */
-        if ((slept || looks % 65536 == 0) && pm_team_is_gone(team->team, rank) && awaited(team, ready, what) == rank)
+        if ((slept || looks % 65536 == 0) && pm_team_is_gone(team->team, rank) && awaited(team, what) == rank)
             return MPIDI_COMPOSITE_team_lost(team, rank);
     }
     pm_wait_restart();
@@ -436,7 +446,7 @@ int MPIDI_COMPOSITE_team_room(MPIDI_COMPOSITE_team_t * team, size_t size)
         return MPI_SUCCESS;     /* its callers have looked */
     if (likely(pm_team_has_room(team->team, size)))
         return MPI_SUCCESS;
-    return wait_until(team, pm_crowded(MPIDI_COMPOSITE_global.core) ? pm_team_has_much_room : pm_team_has_room, size);
+    return MPIDI_COMPOSITE_team_wait(team, pm_crowded(MPIDI_COMPOSITE_global.core) ? for_much_room : for_room, &size);
 }
 
 const char *const MPIDI_COMPOSITE_collective_names[] = { "none", "MPI_Barrier", "MPI_Bcast", "MPI_Gather", "MPI_Gatherv", "MPI_Scatter",
@@ -459,7 +469,7 @@ static int in_another(MPIDI_COMPOSITE_team_t * team, int rank)
 
 int MPIDI_COMPOSITE_team_await(MPIDI_COMPOSITE_team_t * team, int rank)
 {
-    int mpi_errno = wait_until(team, is_here, (size_t) rank);
+    int mpi_errno = MPIDI_COMPOSITE_team_wait(team, for_rank, &rank);
 
     if (mpi_errno == MPI_SUCCESS && unlikely(pm_team_collective_of(team->team, rank) != (int) team->collective))
         mpi_errno = in_another(team, rank);

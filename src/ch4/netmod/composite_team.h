@@ -23,6 +23,7 @@ typedef struct MPIDI_COMPOSITE_team {
     unsigned ahead;             /* so many steps may be entered before the first of them is finished */
     pm_switch ways[PM_COLLECTIVES];
     size_t limit;               /* of the collective that we are in: what is longer stays where it is; more than a page goes in pieces */
+    uint64_t apart;             /* up to this step others may be far behind: it follows a long collective, or is one */
     int gone;                   /* who is: nothing goes on any more; -1: nobody */
     MPIDI_COMPOSITE_collective_t collective;    /* that we are in */
     bool harmless;              /* what went wrong last: a rank said another number of bytes than it should, and nothing else */
@@ -46,6 +47,8 @@ bool MPIDI_COMPOSITE_coll_by_messages(const MPIR_Comm * comm, MPIDI_COMPOSITE_co
 /* Nothing goes on here any more because of this rank; others who wait for us are told. The second one answers the error. */
 void MPIDI_COMPOSITE_team_give_up(MPIDI_COMPOSITE_team_t * team, int rank);
 int MPIDI_COMPOSITE_team_lost(MPIDI_COMPOSITE_team_t * team, int rank);
+/* Until `awaited` says -1, instead of a rank that is waited for. */
+int MPIDI_COMPOSITE_team_wait(MPIDI_COMPOSITE_team_t * team, int (*awaited) (MPIDI_COMPOSITE_team_t *, const void *), const void *what);
 /* Room for so many bytes of the next step. */
 int MPIDI_COMPOSITE_team_room(MPIDI_COMPOSITE_team_t * team, size_t size);
 /* Until a rank, or all, have entered the step that we have entered. */

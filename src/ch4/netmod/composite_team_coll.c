@@ -455,13 +455,129 @@ static int exchange_pages(team_t * team, const exchange_t * exchange, uint64_t f
     return mpi_errno;
 }
 
-static int alltoall_in_slices(team_t * team, const parts_t * from, const parts_t * to, bool in_place)
+/* Of the first step: how far we are with each rank. */
+typedef struct {
+    const exchange_t *exchange;
+    bool lent;                  /* we have entered with errands */
+    uint64_t pages;             /* somebody needs so many */
+    enum { AWAITED, HEARD, FETCHED, DONE } with[PM_TEAM_RANKS_LIMIT];   /* fetched: by one of the two, when it is copied */
+} visits_t;
+
+static bool is_through(team_t * team, const visits_t * visits, int rank)
 {
-    exchange_t exchange;
-    int mpi_errno = begin_exchange(team, from, to, true, &exchange), other = team->rank == 0;
+    const exchange_t *exchange = visits->exchange;
+
+    return (visits->with[rank] != FETCHED || pm_team_is_copied(team->team, rank, team->rank)) &&
+        (!visits->lent || exchange->sent[rank] == 0 || pm_team_is_copied(team->team, team->rank, rank));
+}
+
+/* For whom we wait, in turn, unless there is something to do for us. */
+static int for_visits(team_t * team, const void *what)
+{
+    const visits_t *visits = what;
+    int first = -1;
+
+    for (int i = 1; i < team->ranks; i++) {
+        int rank = (team->rank + i) % team->ranks;
+        if (visits->with[rank] == DONE)
+            continue;
+        if (visits->with[rank] == AWAITED ? pm_team_is_here(team->team, rank) : is_through(team, visits, rank))
+            return -1;
+        first = first < 0 ? rank : first;
+    }
+    return first;
+}
+
+/* After a failure: nobody comes to our memory any more. */
+static void withdraw(team_t * team)
+{
+    MPIDI_COMPOSITE_team_give_up(team, team->rank);
+    for (int rank = 0; rank < team->ranks; rank++)
+        for (int out = 0; out < 2 && rank != team->rank; out++) {
+            int from = out ? team->rank : rank, to = out ? rank : team->rank;
+            if (pm_team_claim(team->team, from, to))
+                continue;
+            while (!pm_team_is_copied(team->team, from, to) && !pm_team_is_gone(team->team, rank))
+                sched_yield();
+        }
+}
+
+/* A rank has come: with all that it has for us on a page, with the first slice, or with errands. */
+static int visit(team_t * team, exchange_t * exchange, visits_t * visits, int rank)
+{
+    uint64_t pages;
+    int mpi_errno = MPIDI_COMPOSITE_team_await(team, rank);     /* it may be in another collective */
 
     MPIR_ERR_CHECK(mpi_errno);
-    mpi_errno = exchange_pages(team, &exchange, 0, pages_for(&exchange, exchange.sent[other]));
+    visits->with[rank] = HEARD;
+    if (pm_team_size_said(team->team, rank) == PM_TEAM_ELSEWHERE) {
+        if (exchange->received[rank])
+            visits->with[rank] = FETCHED;
+        team->apart = pm_team_step(team->team) + 1;
+        return run_errands(team, exchange, rank, visits->lent);
+    }
+    mpi_errno = take_first(team, exchange, rank, &pages);
+    MPIR_ERR_CHECK(mpi_errno);
+    visits->pages = MPL_MAX(visits->pages, pages);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* We have entered the first step. With each of the others, as they come; what goes from memory to memory is copied by whichever of the two
+ * comes to it first, so that nobody waits while there is something to copy. How many pages somebody needs. */
+static int exchange_as_they_come(team_t * team, exchange_t * exchange, bool lent, uint64_t *pages)
+{
+    int mpi_errno = MPI_SUCCESS, left = team->ranks - 1;
+    visits_t visits;
+
+    visits.exchange = exchange;
+    visits.lent = lent;
+    visits.pages = 1;
+    memset(visits.with, 0, sizeof visits.with[0] * (size_t) team->ranks);
+    while (true) {
+        for (int i = 1; i < team->ranks; i++) {
+            int rank = (team->rank + i) % team->ranks;
+            if (visits.with[rank] == AWAITED && pm_team_is_here(team->team, rank)) {
+                mpi_errno = visit(team, exchange, &visits, rank);
+                MPIR_ERR_CHECK(mpi_errno);
+            }
+            if (visits.with[rank] == AWAITED || visits.with[rank] == DONE || !is_through(team, &visits, rank))
+                continue;
+            if (visits.with[rank] == FETCHED)
+                exchange->received[rank] = 0;
+            visits.with[rank] = DONE;
+            left--;
+        }
+        if (left == 0)
+            break;
+        mpi_errno = MPIDI_COMPOSITE_team_wait(team, for_visits, &visits);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    pm_team_all_are_here(team->team);
+    *pages = visits.pages;
+
+  fn_fail:
+    if (mpi_errno && lent)
+        withdraw(team);
+    return mpi_errno;
+}
+
+static int alltoall_of_long(team_t * team, const parts_t * from, const parts_t * to, bool in_place, bool in_memory)
+{
+    exchange_t exchange;
+    uint64_t pages;
+    int mpi_errno = begin_exchange(team, from, to, true, in_place && in_memory, &exchange), other = team->rank == 0;
+
+    MPIR_ERR_CHECK(mpi_errno);
+    if (in_memory) {
+        team->apart = pm_team_step(team->team) + 2;
+        mpi_errno = enter_with_errands(team, &exchange);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = exchange_as_they_come(team, &exchange, true, &pages);
+    } else {
+        mpi_errno = exchange_pages(team, &exchange, 0, pages_for(&exchange, exchange.sent[other]));
+    }
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = copy_own(team, from, to, in_place);
 
@@ -474,11 +590,11 @@ static int alltoall_of_equals(team_t * team, const parts_t * from, const parts_t
 {
     int mpi_errno;
     size_t bytes = part_of(to, 0).bytes * (size_t) team->ranks;
-    bool lent;
+    bool lent, in_memory = bytes > team->limit && team->ranks <= EXCHANGES_IN_MEMORY_LIMIT;
     char *copy = NULL;
 
-    if (bytes > PM_TEAM_PAGE && bytes <= team->limit)
-        return alltoall_in_slices(team, from, to, in_place);
+    if (in_memory || (bytes > PM_TEAM_PAGE && bytes <= team->limit))
+        return alltoall_of_long(team, from, to, in_place, in_memory);
     mpi_errno = enter_with_parts(team, from, true, in_place, &lent, &copy);
     MPIR_ERR_CHECK(mpi_errno);
     for (int i = 1; i < team->ranks; i++) {
@@ -502,65 +618,30 @@ static int alltoall_of_equals(team_t * team, const parts_t * from, const parts_t
     return mpi_errno;
 }
 
-/* Nobody knows what others have for others. Who can, enters with all on one page, and a table of where each part is; who cannot, with slices.
- * The first page of each says how many it needs, and as many steps follow as somebody needs. */
+/* Nobody knows what others have for others. Who can, enters with all on one page; who has more, with slices, of which the first says how
+ * many pages it needs, and as many steps follow as somebody needs; who has much, with errands. */
 static int alltoall_of_any(team_t * team, const parts_t * from, const parts_t * to, bool in_place)
 {
     exchange_t exchange;
-    uint64_t needed = 1, pages = 1, table[1 + PM_TEAM_RANKS_LIMIT];
-    size_t table_bytes = sizeof table[0] * (1 + (size_t) team->ranks), at = table_bytes;
-    int mpi_errno = begin_exchange(team, from, to, false, &exchange);
-    char *place;
+    bool may_lend = team->limit != SIZE_MAX && team->ranks <= EXCHANGES_IN_MEMORY_LIMIT, lent;
+    uint64_t pages = 1, said;
+    int mpi_errno = begin_exchange(team, from, to, false, in_place && may_lend, &exchange);
 
     MPIR_ERR_CHECK(mpi_errno);
-    for (int rank = 0; rank < team->ranks; rank++) {
-        table[1 + rank] = at;
-        at += exchange.sent[rank];
-        needed = MPL_MAX(needed, pages_for(&exchange, exchange.sent[rank]));
-    }
-    /* In place, what comes as a whole would lie on what goes in slices. */
-    if (at > PM_TEAM_PAGE || (in_place && needed > 1)) {
-        needed = pages = MPL_MAX(needed, 2);    /* one says that there is a table */
-        mpi_errno = enter_with_slices(team, &exchange, 0, needed);
+    lent = may_lend && size_behind_table(&exchange) > team->limit;
+    if (lent) {
+        team->apart = pm_team_step(team->team) + 2;
+        mpi_errno = enter_with_errands(team, &exchange);
     } else {
-        mpi_errno = MPIDI_COMPOSITE_team_room(team, at);
-        MPIR_ERR_CHECK(mpi_errno);
-        table[0] = 1;
-        place = pm_team_place(team->team, at);
-        memcpy(place, table, table_bytes);
-        for (int rank = 0; rank < team->ranks; rank++)
-            if (exchange.sent[rank])
-                memcpy(place + table[1 + rank], exchange.sources[rank], exchange.sent[rank]);
-        pm_team_enter(team->team, at, team->collective);
-        memset(exchange.sent, 0, sizeof exchange.sent[0] * (size_t) team->ranks);
+        pages = pages_to_say(&exchange, in_place);
+        mpi_errno = enter_with_first(team, &exchange, pages);
     }
     MPIR_ERR_CHECK(mpi_errno);
-    for (int i = 1; i < team->ranks; i++) {
-        int rank = (team->rank + i) % team->ranks;
-        size_t size, bytes = exchange.received[rank];
-        const char *said;
-        mpi_errno = MPIDI_COMPOSITE_team_await(team, rank);
-        MPIR_ERR_CHECK(mpi_errno);
-        size = pm_team_size_said(team->team, rank);
-        said = pm_team_said(team->team, rank);
-        memcpy(table, said, sizeof table[0]);
-        if (size < table_bytes)
-            mpi_errno = mismatch(team, size, bytes);
-        else if (table[0] > 1)
-            mpi_errno = take_slice(team, &exchange, rank, 0);
-        else {
-            memcpy(&at, said + sizeof at * (size_t) (1 + team->rank), sizeof at);
-            if (unlikely(at + bytes > size))
-                mpi_errno = mismatch(team, size, bytes);
-            else if (bytes)
-                memcpy(exchange.targets[rank], said + at, bytes);
-            exchange.received[rank] = 0;
-        }
-        MPIR_ERR_CHECK(mpi_errno);
-        pages = MPL_MAX(pages, table[0]);
-    }
-    pm_team_all_are_here(team->team);
-    mpi_errno = exchange_pages(team, &exchange, 1, pages);
+    mpi_errno = exchange_as_they_come(team, &exchange, lent, &said);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (lent)
+        memset(exchange.sent, 0, sizeof exchange.sent[0] * (size_t) team->ranks);
+    mpi_errno = exchange_pages(team, &exchange, 1, MPL_MAX(pages, said));
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = copy_own(team, from, to, in_place);
 
@@ -676,15 +757,6 @@ static int reduce_lent(team_t * team, int last, const uint64_t * addresses, cons
     return mpi_errno;
 }
 
-/* Where the part of a rank begins when all take part in the work. */
-static size_t slice(const team_t * team, int rank, MPI_Aint count, MPI_Aint size)
-{
-    MPI_Aint line = MPL_MAX(64 / size, 1);
-    MPI_Aint lines = (count + line - 1) / line;
-
-    return (size_t) (MPL_MIN(lines * rank / team->ranks * line, count) * size);
-}
-
 /* Everybody's address, `mine` included; of as many bytes at each. */
 static int tell_addresses(team_t * team, const void *mine, size_t bytes, uint64_t * addresses)
 {
@@ -775,6 +847,112 @@ int MPIDI_COMPOSITE_team_reduce(team_t * team, const void *sendbuf, void *recvbu
     return mpi_errno;
 }
 
+/* A rank's part of the vectors: so many numbers, after so many. Without `counts` all have as many. */
+static MPI_Aint part_size(const MPI_Aint * counts, MPI_Aint count, int rank)
+{
+    return counts ? counts[rank] : count;
+}
+
+/* Before the slices of a page: what the vectors are, which must be the same at all ranks. What is short enough for a page without it goes
+ * another way, so that a whole page is always one of these. */
+typedef struct {
+    uint64_t bytes, counts;     /* of which the second is a sum by rank, to tell other counts of as many in all */
+} vectors_t;
+#define VECTORS_SAID 64
+#define FITS_ON_PAGE (PM_TEAM_PAGE - VECTORS_SAID)
+
+/* Enters with a slice of each other rank's part, from number `at` of it on. */
+static int enter_with_vectors(team_t * team, const data_t * mine, const vectors_t * vectors, const MPI_Aint * counts, MPI_Aint count,
+                              MPI_Aint at, MPI_Aint slice, MPI_Aint size)
+{
+    int mpi_errno = MPIDI_COMPOSITE_team_room(team, PM_TEAM_PAGE);
+    MPI_Aint before = 0;
+    char *place;
+
+    MPIR_ERR_CHECK(mpi_errno);
+    place = pm_team_place(team->team, PM_TEAM_PAGE);
+    memcpy(place, vectors, sizeof *vectors);
+    for (int rank = 0; rank < team->ranks; before += part_size(counts, count, rank++)) {
+        MPI_Aint some = MPL_MIN(slice, part_size(counts, count, rank) - at);
+        if (some > 0 && rank != team->rank)
+            memcpy(place + VECTORS_SAID + rank * slice * size, mine->plain + (before + at) * size, (size_t) (some * size));
+    }
+    pm_team_enter(team->team, PM_TEAM_PAGE, team->collective);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* Of the page that is looked at, our slice of all ranks, `some` numbers of it, into `to`, where `ours` may be. */
+static int reduce_slice(team_t * team, const data_t * mine, const vectors_t * vectors, const char *ours, char *to, MPI_Aint some,
+                        MPI_Aint slice, MPI_Aint size, MPI_Op op)
+{
+    int mpi_errno = MPI_SUCCESS, last = team->ranks - 1;
+    _Alignas(64) char own[PM_TEAM_PAGE / 2];
+
+    if (some > 0 && to == ours && team->rank != last)
+        ours = memcpy(own, ours, (size_t) (some * size));
+    for (int rank = last; rank >= 0; rank--) {
+        const char *said = ours;
+        if (rank != team->rank) {
+            vectors_t theirs;
+            mpi_errno = hear(team, rank, PM_TEAM_PAGE, &said);
+            MPIR_ERR_CHECK(mpi_errno);
+            memcpy(&theirs, said, sizeof theirs);
+            if (unlikely(theirs.bytes != vectors->bytes || theirs.counts != vectors->counts))
+                return mismatch(team, theirs.bytes, vectors->bytes);
+            said += VECTORS_SAID + team->rank * slice * size;
+        }
+        if (some <= 0)
+            continue;
+        if (rank < last)
+            mpi_errno = MPIR_Reduce_local(said, to, some, mine->type, op);
+        else if (said != to)
+            memcpy(to, said, (size_t) (some * size));
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* Page by page, with a slice of each rank's part on each. In place, our own part of the result comes to lie where our own part of the vector
+ * is, which nobody else needs. */
+static int reduce_scatter_in_slices(team_t * team, const data_t * mine, char *result, const MPI_Aint * counts, MPI_Aint count, MPI_Op op)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPI_Aint size, slice, longest = 0, before = 0;
+    vectors_t vectors = { mine->bytes, 0 };
+
+    MPIR_Datatype_get_size_macro(mine->type, size);
+    slice = FITS_ON_PAGE / team->ranks / size;
+    for (int rank = 0; rank < team->ranks; rank++) {
+        MPI_Aint part = part_size(counts, count, rank);
+        longest = MPL_MAX(longest, part);
+        before += rank < team->rank ? part : 0;
+        vectors.counts += (uint64_t) part * (uint64_t) (rank + 1);
+    }
+    for (MPI_Aint first = 0; first < longest; first += slice * (MPI_Aint) team->ahead) {
+        MPI_Aint end = MPL_MIN(longest, first + slice * (MPI_Aint) team->ahead);
+        uint64_t step = pm_team_step(team->team) + 1;
+
+        for (MPI_Aint at = first; at < end; at += slice) {
+            mpi_errno = enter_with_vectors(team, mine, &vectors, counts, count, at, slice, size);
+            MPIR_ERR_CHECK(mpi_errno);
+        }
+        for (MPI_Aint at = first; at < end; at += slice) {
+            pm_team_look_at(team->team, step++);
+            mpi_errno = reduce_slice(team, mine, &vectors, mine->plain + (before + at) * size, result + at * size,
+                                     MPL_MIN(slice, part_size(counts, count, team->rank) - at), slice, size, op);
+            MPIR_ERR_CHECK(mpi_errno);
+        }
+    }
+    pm_team_all_are_here(team->team);
+
+  fn_fail:
+    return mpi_errno;
+}
+
 /* Each reduces a part on the board, and then reads that of the others. */
 static int allreduce_in_slices(team_t * team, const data_t * mine, char *recvbuf, MPI_Op op)
 {
@@ -810,6 +988,32 @@ static int allreduce_in_slices(team_t * team, const data_t * mine, char *recvbuf
     return mpi_errno;
 }
 
+/* Each reduces a part, of which all others get it then; both page by page. */
+static int allreduce_in_parts(team_t * team, const data_t * mine, char *recvbuf, MPI_Op op)
+{
+    int mpi_errno;
+    MPI_Aint counts[PM_TEAM_RANKS_LIMIT], places[PM_TEAM_RANKS_LIMIT], size, before = 0;
+    parts_t all;
+    data_t own;
+
+    MPIR_Datatype_get_size_macro(mine->type, size);
+    for (int rank = 0; rank < team->ranks; rank++) {
+        counts[rank] = mine->count / team->ranks + (rank < mine->count % team->ranks);
+        places[rank] = before;
+        before += counts[rank];
+    }
+    mpi_errno = reduce_scatter_in_slices(team, mine, recvbuf + places[team->rank] * size, counts, 0, op);
+    MPIR_ERR_CHECK(mpi_errno);
+    all = parts_of(recvbuf, counts, places, mine->type);
+    own = part_of(&all, team->rank);
+    mpi_errno = allgather_in_pieces(team, &own, &all, true);
+
+  fn_fail:
+    if (mpi_errno)
+        team->harmless = false; /* there is more than one step */
+    return mpi_errno;
+}
+
 int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op)
 {
     int mpi_errno;
@@ -828,7 +1032,7 @@ int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *rec
         goto fn_exit;
     }
     if (mine.bytes <= team->limit)
-        return allreduce_in_slices(team, &mine, recvbuf, op);
+        return mine.bytes <= FITS_ON_PAGE ? allreduce_in_slices(team, &mine, recvbuf, op) : allreduce_in_parts(team, &mine, recvbuf, op);
     MPIR_Datatype_get_size_macro(type, size);
     begin = slice(team, team->rank, count, size);
     end = slice(team, team->rank + 1, count, size);
@@ -852,16 +1056,26 @@ int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *rec
     return mpi_errno;
 }
 
-/* Each gets [at, at + bytes) of the result; `whole` bytes of each. */
-static int reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, size_t at, size_t bytes, MPI_Datatype type,
-                          MPI_Op op)
+/* Most of the slices would be empty. */
+static bool is_uneven(const team_t * team, const MPI_Aint * counts, MPI_Aint count)
+{
+    MPI_Aint longest = 0;
+
+    for (int rank = 0; counts && rank < team->ranks; rank++)
+        longest = MPL_MAX(longest, counts[rank]);
+    return longest > count / team->ranks * 4;
+}
+
+/* Each gets [at, at + bytes) of the result, as `counts` or `each` say. */
+static int reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, const MPI_Aint * counts, MPI_Aint each, MPI_Aint count,
+                          size_t at, size_t bytes, MPI_Datatype type, MPI_Op op)
 {
     int mpi_errno;
     data_t mine = data_of(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, type);
     uint64_t addresses[PM_TEAM_RANKS_LIMIT];
     char *result = recvbuf;
 
-    if (mine.bytes <= team->limit) {
+    if (mine.bytes <= MPL_MIN(team->limit, FITS_ON_PAGE)) {
         mpi_errno = enter_with(team, &mine);
         MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = reduce_said(team, team->ranks - 1, &mine, at, bytes, recvbuf, op);
@@ -870,11 +1084,18 @@ static int reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, MPI
             pm_team_all_are_here(team->team);
         goto fn_exit;
     }
-    mpi_errno = tell_addresses(team, mine.plain, mine.bytes, addresses);
-    MPIR_ERR_CHECK(mpi_errno);
-    /* In place the others still read what is at the beginning. */
+    /* In place the others still need what is at the beginning. */
     if (sendbuf == MPI_IN_PLACE)
         result = (char *) recvbuf + at;
+    if (mine.bytes <= team->limit && !(team->reads && is_uneven(team, counts, count))) {
+        mpi_errno = reduce_scatter_in_slices(team, &mine, result, counts, each, op);
+        MPIR_ERR_CHECK(mpi_errno);
+        if (result != recvbuf)
+            memmove(recvbuf, result, bytes);
+        goto fn_exit;
+    }
+    mpi_errno = tell_addresses(team, mine.plain, mine.bytes, addresses);
+    MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = reduce_lent(team, team->ranks - 1, addresses, mine.plain, at, bytes, result, type, op);
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = await_readers(team);
@@ -898,7 +1119,7 @@ int MPIDI_COMPOSITE_team_reduce_scatter(team_t * team, const void *sendbuf, void
             before = count;
         count += recvcounts[rank];
     }
-    return reduce_scatter(team, sendbuf, recvbuf, count, (size_t) (before * size), (size_t) (recvcounts[team->rank] * size), type, op);
+    return reduce_scatter(team, sendbuf, recvbuf, recvcounts, 0, count, (size_t) (before * size), (size_t) (recvcounts[team->rank] * size), type, op);
 }
 
 int MPIDI_COMPOSITE_team_reduce_scatter_block(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint recvcount,
@@ -907,7 +1128,7 @@ int MPIDI_COMPOSITE_team_reduce_scatter_block(team_t * team, const void *sendbuf
     MPI_Aint size;
 
     MPIR_Datatype_get_size_macro(type, size);
-    return reduce_scatter(team, sendbuf, recvbuf, recvcount * team->ranks, (size_t) (team->rank * recvcount * size),
+    return reduce_scatter(team, sendbuf, recvbuf, NULL, recvcount, recvcount * team->ranks, (size_t) (team->rank * recvcount * size),
                           (size_t) (recvcount * size), type, op);
 }
 

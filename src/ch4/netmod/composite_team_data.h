@@ -2,6 +2,8 @@
 #ifndef COMPOSITE_TEAM_DATA_H_INCLUDED
 #define COMPOSITE_TEAM_DATA_H_INCLUDED
 
+#include <unistd.h>
+
 #include "composite_team.h"
 #include "base/tuning.h"
 
@@ -120,6 +122,15 @@ MPL_STATIC_INLINE_PREFIX data_t piece_of(char *flat, size_t bytes, size_t at, si
     return data_of(flat + at, at < bytes ? (MPI_Aint) MPL_MIN(length, bytes - at) : 0, MPI_BYTE);
 }
 
+/* Where the part of a rank begins when all take part in the work. */
+MPL_STATIC_INLINE_PREFIX size_t slice(const team_t * team, int rank, MPI_Aint count, MPI_Aint size)
+{
+    MPI_Aint line = MPL_MAX(64 / size, 1);
+    MPI_Aint lines = (count + line - 1) / line;
+
+    return (size_t) (MPL_MIN(lines * rank / team->ranks * line, count) * size);
+}
+
 /* ---- steps ---- */
 
 MPL_STATIC_INLINE_PREFIX int enter_with_nothing(team_t * team)
@@ -204,14 +215,29 @@ MPL_STATIC_INLINE_PREFIX int hear_place(team_t * team, int rank, int index, plac
     return mpi_errno;
 }
 
-MPL_STATIC_INLINE_PREFIX int read_bytes(team_t * team, int rank, uint64_t address, void *to, size_t bytes)
+/* Its memory could not be read or written. That of a process that is ended goes first, and then we hear that it has. */
+MPL_STATIC_INLINE_PREFIX int memory_failed(team_t * team, int rank)
 {
     int mpi_errno = MPI_SUCCESS;
 
-    if (bytes && !pm_team_read(team->team, rank, address, to, bytes))
-        MPIR_ERR_SET1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s",
-                      "shmem: the memory of a rank on this host could not be read during a collective");
+    for (int turns = 0; turns < 100; turns++) {
+        if (pm_team_is_gone(team->team, rank))
+            return MPIDI_COMPOSITE_team_lost(team, rank);
+        usleep(100);
+    }
+    MPIR_ERR_SET1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s",
+                  "shmem: the memory of a rank on this host could not be read or written during a collective");
     return mpi_errno;
+}
+
+MPL_STATIC_INLINE_PREFIX int read_bytes(team_t * team, int rank, uint64_t address, void *to, size_t bytes)
+{
+    return bytes == 0 || pm_team_read(team->team, rank, address, to, bytes) ? MPI_SUCCESS : memory_failed(team, rank);
+}
+
+MPL_STATIC_INLINE_PREFIX int write_bytes(team_t * team, int rank, uint64_t address, const void *from, size_t bytes)
+{
+    return bytes == 0 || pm_team_write(team->team, rank, address, from, bytes) ? MPI_SUCCESS : memory_failed(team, rank);
 }
 
 MPL_STATIC_INLINE_PREFIX int read_data(team_t * team, int rank, const place_t * place, const data_t * data)
@@ -250,9 +276,7 @@ MPL_STATIC_INLINE_PREFIX int write_data(team_t * team, int rank, const place_t *
         mpi_errno = copy_from(data, packed);
         MPIR_ERR_CHECK(mpi_errno);
     }
-    if (!pm_team_write(team->team, rank, place->address, packed ? packed : data->plain, data->bytes))
-        MPIR_ERR_SET1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s",
-                      "shmem: the memory of a rank on this host could not be written during a collective");
+    mpi_errno = write_bytes(team, rank, place->address, packed ? packed : data->plain, data->bytes);
 
   fn_fail:
     MPL_free(packed);

@@ -17,7 +17,9 @@ typedef struct {
 /* Before the slices where not all are equal: how many pages a rank needs. */
 #define PAGES_SAID 64
 
-MPL_STATIC_INLINE_PREFIX int begin_exchange(team_t * team, const parts_t * from, const parts_t * to, bool equal, exchange_t * exchange)
+/* `apart`: what is sent must not lie where something is received. */
+MPL_STATIC_INLINE_PREFIX int begin_exchange(team_t * team, const parts_t * from, const parts_t * to, bool equal, bool apart,
+                                            exchange_t * exchange)
 {
     int mpi_errno = MPI_SUCCESS;
 
@@ -28,6 +30,7 @@ MPL_STATIC_INLINE_PREFIX int begin_exchange(team_t * team, const parts_t * from,
     for (int rank = 0; rank < team->ranks; rank++) {
         data_t source = part_of(from, rank), target = part_of(to, rank);
         exchange->sent[rank] = exchange->received[rank] = 0;
+        exchange->sources[rank] = exchange->targets[rank] = NULL;
         if (rank == team->rank)
             continue;
         exchange->sent[rank] = source.bytes;
@@ -37,6 +40,8 @@ MPL_STATIC_INLINE_PREFIX int begin_exchange(team_t * team, const parts_t * from,
             team->harmless = false;     /* no step was taken */
             goto fn_fail;
         }
+        if (apart && source.bytes)
+            source.plain = NULL;
         mpi_errno = flatten(&source, true, &exchange->sources[rank], &exchange->copies[rank]);
         MPIR_ERR_CHECK(mpi_errno);
         mpi_errno = flatten(&target, false, &exchange->targets[rank], &exchange->copies[team->ranks + rank]);
@@ -117,6 +122,141 @@ MPL_STATIC_INLINE_PREFIX int take_slice(team_t * team, const exchange_t * exchan
     if (mpi_errno == MPI_SUCCESS && bytes)
         memcpy(exchange->targets[rank] + page * exchange->slice,
                said + (exchange->equal ? 0 : PAGES_SAID) + stride * (size_t) team->rank, bytes);
+    return mpi_errno;
+}
+
+/* Instead of slices: what a rank has for another one, and where that one's comes, where they are. A card has one for each rank. */
+typedef struct {
+    uint64_t source, target, sent, received;
+} errand_t;
+
+/* There is one between us and each other rank. */
+#define EXCHANGES_IN_MEMORY_LIMIT ((int) (PM_TEAM_CARD / sizeof(errand_t)))
+
+MPL_STATIC_INLINE_PREFIX int enter_with_errands(team_t * team, const exchange_t * exchange)
+{
+    int mpi_errno = MPIDI_COMPOSITE_team_room(team, PM_TEAM_ELSEWHERE);
+    errand_t *errands;
+
+    MPIR_ERR_CHECK(mpi_errno);
+    errands = pm_team_place(team->team, PM_TEAM_ELSEWHERE);
+    for (int rank = 0; rank < team->ranks; rank++)
+        errands[rank] = (errand_t) { (uint64_t) (uintptr_t) exchange->sources[rank], (uint64_t) (uintptr_t) exchange->targets[rank],
+            exchange->sent[rank], exchange->received[rank] };
+    pm_team_enter(team->team, PM_TEAM_ELSEWHERE, team->collective);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* With a rank that has entered with errands, as we have, if we `lent`: what nobody has claimed. */
+MPL_STATIC_INLINE_PREFIX int run_errands(team_t * team, const exchange_t * exchange, int rank, bool lent)
+{
+    int mpi_errno = MPI_SUCCESS, mine = team->rank;
+    errand_t errand;
+
+    memcpy(&errand, (const errand_t *) pm_team_said(team->team, rank) + mine, sizeof errand);
+    if (unlikely(errand.sent != exchange->received[rank]))
+        mpi_errno = mismatch(team, errand.sent, exchange->received[rank]);
+    else if (unlikely(lent && errand.received != exchange->sent[rank]))
+        mpi_errno = mismatch(team, exchange->sent[rank], errand.received);
+    if (unlikely(mpi_errno)) {
+        team->harmless = false;
+        return mpi_errno;
+    }
+    if (errand.sent && pm_team_claim(team->team, rank, mine)) {
+        mpi_errno = read_bytes(team, rank, errand.source, exchange->targets[rank], errand.sent);
+        MPIR_ERR_CHECK(mpi_errno);
+        pm_team_has_copied(team->team, rank, mine);
+    }
+    if (lent && errand.received && pm_team_claim(team->team, mine, rank)) {
+        mpi_errno = write_bytes(team, rank, errand.target, exchange->sources[rank], errand.received);
+        MPIR_ERR_CHECK(mpi_errno);
+        pm_team_has_copied(team->team, mine, rank);
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* Where nobody knows what others have for others: who can, enters with all on one page, behind a table of where each part is; who cannot,
+ * with slices. The first page of each says how many it needs, and as many steps follow as somebody needs. One says that there is a table. In
+ * place there is none where others have slices for us, since what comes as a whole would lie on what goes in slices. */
+MPL_STATIC_INLINE_PREFIX size_t table_size(const exchange_t * exchange)
+{
+    return sizeof(uint64_t) * (1 + (size_t) exchange->ranks);
+}
+
+MPL_STATIC_INLINE_PREFIX size_t size_behind_table(const exchange_t * exchange)
+{
+    size_t size = table_size(exchange);
+
+    for (int rank = 0; rank < exchange->ranks; rank++)
+        size += exchange->sent[rank];
+    return size;
+}
+
+MPL_STATIC_INLINE_PREFIX uint64_t pages_to_say(const exchange_t * exchange, bool in_place)
+{
+    uint64_t pages = 1;
+
+    for (int rank = 0; rank < exchange->ranks; rank++)
+        pages = MPL_MAX(pages, pages_for(exchange, exchange->sent[rank]));
+    return size_behind_table(exchange) > PM_TEAM_PAGE || (in_place && pages > 1) ? MPL_MAX(pages, 2) : 1;
+}
+
+/* What is behind the table is not sent again. */
+MPL_STATIC_INLINE_PREFIX int enter_with_first(team_t * team, exchange_t * exchange, uint64_t pages)
+{
+    uint64_t table[1 + PM_TEAM_RANKS_LIMIT];
+    size_t at = table_size(exchange), size = size_behind_table(exchange);
+    int mpi_errno;
+    char *place;
+
+    if (pages > 1)
+        return enter_with_slices(team, exchange, 0, pages);
+    mpi_errno = MPIDI_COMPOSITE_team_room(team, size);
+    MPIR_ERR_CHECK(mpi_errno);
+    place = pm_team_place(team->team, size);
+    table[0] = pages;
+    for (int rank = 0; rank < team->ranks; rank++) {
+        table[1 + rank] = at;
+        if (exchange->sent[rank])
+            memcpy(place + at, exchange->sources[rank], exchange->sent[rank]);
+        at += exchange->sent[rank];
+        exchange->sent[rank] = 0;
+    }
+    memcpy(place, table, table_size(exchange));
+    pm_team_enter(team->team, size, team->collective);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* `pages`: what the rank said. */
+MPL_STATIC_INLINE_PREFIX int take_first(team_t * team, exchange_t * exchange, int rank, uint64_t * pages)
+{
+    size_t size, table[2], bytes = exchange->received[rank];       /* where ours begins, and the next */
+    const char *said;
+    int mpi_errno = MPIDI_COMPOSITE_team_await(team, rank);
+
+    MPIR_ERR_CHECK(mpi_errno);
+    size = pm_team_size_said(team->team, rank);
+    said = pm_team_said(team->team, rank);
+    if (unlikely(size < table_size(exchange)))
+        return mismatch(team, size, bytes);
+    memcpy(pages, said, sizeof *pages);
+    if (*pages > 1)
+        return take_slice(team, exchange, rank, 0);
+    table[1] = size;
+    memcpy(table, said + sizeof table[0] * (size_t) (1 + team->rank), sizeof table[0] * (team->rank + 1 < team->ranks ? 2 : 1));
+    if (unlikely(table[0] > size || table[1] > size || table[1] - table[0] != bytes))
+        return mismatch(team, size, bytes);
+    if (bytes)
+        memcpy(exchange->targets[rank], said + table[0], bytes);
+    exchange->received[rank] = 0;
+
+  fn_fail:
     return mpi_errno;
 }
 

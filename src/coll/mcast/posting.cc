@@ -50,8 +50,7 @@ bool Engine::all_watch(pm_group *group, std::span<const std::uint64_t> words)
     for (std::size_t i = 0; i < words.size(); ++i) {
         for (std::uint64_t unknown = words[i] & host[i] & ~group->watchers[i]; unknown != 0; unknown &= unknown - 1) {
             std::size_t rank = i * 64 + static_cast<std::size_t>(std::countr_zero(unknown));
-            // [M6] it knows which posts it has seen before it says that it watches; pairs with [M5].
-            if (outbox->watchers[rank].load(std::memory_order_acquire) != outbox->generation)
+            if (!outbox->is_watched_by(rank))
                 return false;
             group->watchers[i] |= unknown & -unknown;
         }
@@ -73,23 +72,14 @@ bool Engine::fits_in_slot(const WireHeader &header, const List &list)
 // For `readers` ranks of our host. False when the slot is still being read: nothing happened.
 bool Engine::post(pm_group *group, WireHeader header, const List &list, const std::byte *data, std::uint32_t readers)
 {
-    Outbox *outbox = group->outbox;
-    const std::uint64_t number = outbox->posts.load(std::memory_order_relaxed) + 1;
-    Outbox::Slot &slot = outbox->of(number);
-    // [M8] all have read what was here; pairs with [M7].
-    if (slot.unread.load(std::memory_order_acquire) != 0)
+    Outbox::Slot *slot = group->outbox->begin(list.words, group->words());
+    if (slot == nullptr)
         return false;
     header.set(WireHeader::posted, true);
     header.set(WireHeader::in_payload, false);
     header.words = static_cast<std::uint32_t>(list.words.size());
     header.orders = static_cast<std::uint32_t>(list.orders.size());
-    slot.number.store(0, std::memory_order_relaxed);
-    // [M9] whoever is not meant sees the change of the number, if it sees any; pairs with [M10].
-    std::atomic_thread_fence(std::memory_order_release);
-    slot.generation.store(outbox->generation, std::memory_order_relaxed);
-    for (std::size_t i = 0; i < group->words(); ++i)
-        slot.members[i].store(i < list.words.size() ? list.words[i] : 0, std::memory_order_relaxed);
-    std::byte *place = slot.message;
+    std::byte *place = slot->message;
     auto append = [&](const void *bytes, std::size_t size) {
         if (size != 0)
             std::memcpy(place, bytes, size);
@@ -98,14 +88,10 @@ bool Engine::post(pm_group *group, WireHeader header, const List &list, const st
     append(&header, sizeof header);
     append(list.words.data(), list.words.size_bytes());
     append(list.orders.data(), list.orders.size_bytes());
-    place = slot.message + sizeof header + list_size(list);
+    place = slot->message + sizeof header + list_size(list);
     if (!(header.flags & WireHeader::shared))
         append(data, header.length);
-    slot.unread.store(readers, std::memory_order_relaxed);
-    // [M3] the post is whole; pairs with [M4].
-    slot.number.store(number, std::memory_order_release);
-    // [M11] so that whoever sees that there are more sees their numbers; pairs with [M12].
-    outbox->posts.store(number, std::memory_order_release);
+    group->outbox->publish(readers);
     return true;
 }
 
@@ -124,12 +110,12 @@ void Engine::watch(pm_group *group, const WireHeader &header)
         if (outbox == nullptr || reinterpret_cast<std::uintptr_t>(outbox) % alignof(Outbox) != 0)
             return;
         watched_.push_back(std::make_unique<Watched>(
-            Watched{group, header.poster, outbox, header.generation, outbox->posts.load(std::memory_order_acquire)}));
+            Watched{group, header.poster, outbox, header.generation, outbox->count()}));
         found = std::prev(watched_.end());
         transport_.watches(true);
     }
-    // [M5] pairs with [M6]. Said again each time: one that was late with another generation may have written over it.
-    (*found)->outbox->watchers[static_cast<std::size_t>(group->setup.rank)].store((*found)->generation, std::memory_order_release);
+    // Said again each time: one that was late with another generation may have written over it.
+    (*found)->outbox->watch(static_cast<std::size_t>(group->setup.rank), (*found)->generation);
 }
 
 // A post is a piece that lies in its slot as a whole.
@@ -149,29 +135,20 @@ bool Engine::read_posts(Watched *watched, Take take)
 {
     Outbox *outbox = watched->outbox;
     const auto self = static_cast<std::size_t>(watched->group->setup.rank);
-    // [M12] pairs with [M11].
-    const std::uint64_t posts = outbox->posts.load(std::memory_order_acquire);
+    const std::uint64_t posts = outbox->count();
     bool something = false;
     // By differences: a count of which nothing is true must end this as well.
     while (static_cast<std::int64_t>(posts - watched->seen) > 0) {
         // Of those further back none was for us: its slot would not have been used again. They need no look.
         if (posts - watched->seen > Outbox::slots)
             watched->seen = posts - Outbox::slots;
-        const std::uint64_t number = ++watched->seen;
-        Outbox::Slot &slot = outbox->of(number);
-        // [M4] pairs with [M3].
-        if (slot.number.load(std::memory_order_acquire) != number)
-            continue;
-        const std::uint32_t generation = slot.generation.load(std::memory_order_relaxed);
-        const std::uint64_t word = slot.members[self / 64].load(std::memory_order_relaxed);
-        // [M10] pairs with [M9].
-        std::atomic_thread_fence(std::memory_order_acquire);
-        if (slot.number.load(std::memory_order_relaxed) != number || generation != watched->generation || !(word >> self % 64 & 1))
+        Outbox::Slot *slot = outbox->find(++watched->seen, watched->generation, self);
+        if (slot == nullptr)
             continue;
         WireHeader header;
-        std::memcpy(&header, slot.message, sizeof header);
-        const std::byte *place = slot.message + sizeof header;
-        alignas(std::uint64_t) std::byte copy[sizeof slot.message];
+        std::memcpy(&header, slot->message, sizeof header);
+        const std::byte *place = slot->message + sizeof header;
+        alignas(std::uint64_t) std::byte copy[sizeof slot->message];
         bool in_order = is_post(*watched, header);
         if (in_order) {
             std::memcpy(copy, place, list_size(header));
@@ -181,8 +158,7 @@ bool Engine::read_posts(Watched *watched, Take take)
         if (!in_order)
             transport_.dropped(watched->group->peer(watched->poster));
         something = true;
-        // [M7] pairs with [M8].
-        slot.unread.fetch_sub(1, std::memory_order_release);
+        Outbox::done(slot);
     }
     return something;
 }

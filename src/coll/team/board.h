@@ -6,6 +6,8 @@
 // data on a card, or on a page, of which there are fewer; what is longer still stays where it is, and a card says where that is. There are
 // many notes, so that who broadcasts short data runs far ahead: where ranks share cores, each of them then does much in one turn.
 //
+// What goes from one rank's memory to another's may be copied by either of the two, whichever comes to it first: it claims it.
+//
 // The atomic type is a parameter so that tests run this very code under a seeded scheduler, and how many places there are, so that they see
 // all of them taken.
 #pragma once
@@ -17,6 +19,7 @@
 #include <memory>
 #include <new>
 
+#include "base/fence.h"
 #include "coll/team/team.h"
 
 namespace pm::coll {
@@ -56,6 +59,8 @@ class TeamBoard {
             new (&board.seat(rank)) Seat{};
             for (std::uint64_t i = 0; i < notes; ++i)
                 new (&board.note_of(rank, i).step) Atomic<std::uint64_t>{};
+            for (int other = 0; other < ranks; ++other)
+                new (&board.claim_of(rank, other)) Atomic<std::uint64_t>{};
         }
     }
     static void take_down(void *memory, int ranks)
@@ -65,6 +70,8 @@ class TeamBoard {
             board.seat(rank).~Seat();
             for (std::uint64_t i = 0; i < notes; ++i)
                 std::destroy_at(&board.note_of(rank, i).step);
+            for (int other = 0; other < ranks; ++other)
+                std::destroy_at(&board.claim_of(rank, other));
         }
         board.head().~Head();
     }
@@ -148,13 +155,33 @@ class TeamBoard {
     std::uint8_t collective_of(int rank) const { return static_cast<std::uint8_t>(note_of(rank, looked_at_).size >> 56); }
     const std::byte *said(int rank) const { return place_of(rank, looked_at_, size_said(rank)); }
 
+    // In the step that is looked at, of what goes from a rank to another one: whether it is ours to copy; it has been copied; somebody has
+    // claimed it; it has been copied.
+    bool claim(int from, int to)
+    {
+        std::uint64_t last = claim_of(from, to).load(std::memory_order_relaxed);
+        return last < 2 * looked_at_ && claim_of(from, to).compare_exchange_strong(last, 2 * looked_at_, std::memory_order_relaxed,
+                                                                                std::memory_order_relaxed);
+    }
+    void has_copied(int from, int to)
+    {
+        // [Y9] what was copied is there, and nobody touches it any more; pairs with [Y10].
+        claim_of(from, to).store(2 * looked_at_ + 1, std::memory_order_release);
+    }
+    bool is_claimed(int from, int to) const { return claim_of(from, to).load(std::memory_order_relaxed) >= 2 * looked_at_; }
+    bool is_copied(int from, int to) const
+    {
+        // [Y10] pairs with [Y9].
+        return claim_of(from, to).load(std::memory_order_acquire) > 2 * looked_at_;
+    }
+
     // Before a rank sleeps until another one, or anybody, comes; then it looks once more.
     void sleeps_for(std::int32_t rank)
     {
         seat(rank_).awaits.store(rank == everybody ? everybody : rank + 1, std::memory_order_relaxed);
         head().sleepers.fetch_add(1, std::memory_order_relaxed);
         // [Y3] either who enters sees that we sleep, or we see that it has entered; pairs with [Y4].
-        std::atomic_thread_fence(std::memory_order_seq_cst);
+        Fence<Atomic>::place(std::memory_order_seq_cst);
     }
     void is_awake()
     {
@@ -166,7 +193,7 @@ class TeamBoard {
     void wake(Wake wake)
     {
         // [Y4] pairs with [Y3].
-        std::atomic_thread_fence(std::memory_order_seq_cst);
+        Fence<Atomic>::place(std::memory_order_seq_cst);
         if (head().sleepers.load(std::memory_order_relaxed) == 0) [[likely]]
             return;
         for (int rank = 0; rank < ranks_; ++rank) {
@@ -199,7 +226,12 @@ class TeamBoard {
     }
 
   private:
-    static std::size_t notes_at(int ranks) { return sizeof(Head) + static_cast<std::size_t>(ranks) * sizeof(Seat); }
+    static std::size_t claims_at(int ranks) { return sizeof(Head) + static_cast<std::size_t>(ranks) * sizeof(Seat); }
+    static std::size_t notes_at(int ranks)
+    {
+        const auto squared = static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks);
+        return (claims_at(ranks) + squared * sizeof(Atomic<std::uint64_t>) + alignof(Note) - 1) / alignof(Note) * alignof(Note);
+    }
     static std::size_t cards_at(int ranks) { return notes_at(ranks) + static_cast<std::size_t>(ranks) * notes * sizeof(Note); }
     static std::size_t pages_at(int ranks)
     {
@@ -215,6 +247,10 @@ class TeamBoard {
     Note &note_of(int rank, std::uint64_t step) const
     {
         return reinterpret_cast<Note *>(memory_ + notes_at(ranks_))[static_cast<std::uint64_t>(rank) * notes + step % notes];
+    }
+    Atomic<std::uint64_t> &claim_of(int from, int to) const
+    {
+        return reinterpret_cast<Atomic<std::uint64_t> *>(memory_ + claims_at(ranks_))[from * ranks_ + to];
     }
     // How many steps a rank may be before the last one.
     std::uint64_t room_for(std::size_t size) const { return places_for(size) - ahead_; }

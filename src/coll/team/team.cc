@@ -141,6 +141,27 @@ int pm_team_has_finished(const pm_team *team, int rank, uint64_t step)
     return team->board.has_finished(rank, step);
 }
 
+int pm_team_claim(pm_team *team, int from, int to)
+{
+    return team->board.claim(from, to);
+}
+
+void pm_team_has_copied(pm_team *team, int from, int to)
+{
+    team->board.has_copied(from, to);
+    wake(team);
+}
+
+int pm_team_is_claimed(const pm_team *team, int from, int to)
+{
+    return team->board.is_claimed(from, to);
+}
+
+int pm_team_is_copied(const pm_team *team, int from, int to)
+{
+    return team->board.is_copied(from, to);
+}
+
 int pm_team_last(const pm_team *team, size_t size, int much)
 {
     return team->board.last(size, much != 0);

@@ -164,6 +164,9 @@ void understand(Patient *patient)
             patient->facts = line;
     }
     patient->ready = patient->helper->has("ready") && !patient->facts.empty();
+    // Commands are called here; elsewhere mpiexec starts what it needs by its path.
+    if (!patient->here)
+        std::erase_if(patient->advices, [](const Advice &advice) { return advice.check == "mpiexec" || advice.check == "mpicc"; });
 }
 
 // What is found by comparing a host with this one, and with what the job wants of it.
@@ -195,7 +198,7 @@ Advices between(const std::vector<Patient *> &patients, const std::string &home)
 {
     Advices advices;
     std::vector<Patient *> members;
-    std::vector<Helper *> asked;
+    std::vector<Helper *> asked, away;
     const Patient *own = nullptr;
     for (Patient *patient : patients) {
         if (!patient->ready)
@@ -212,11 +215,17 @@ Advices between(const std::vector<Patient *> &patients, const std::string &home)
         for (const Patient *other : members)
             if (other != patient)
                 text += line_of({"target", other->facts[Patient::secret], other->facts[Patient::tcp_port], other->facts[Patient::udp_port], other->facts[Patient::addresses]});
-        if (patient != own)
+        if (patient != own) {
             text += line_of({"home", own->facts[Patient::secret], own->facts[Patient::tcp_port], home});
-        patient->helper->tell(text + "go\n");
+            away.push_back(patient->helper.get());
+        }
+        patient->helper->tell(text);
         asked.push_back(patient->helper.get());
     }
+    // Who asks a slow name server does not answer others meanwhile: they begin when all have asked.
+    listen_to(away, "home", std::chrono::seconds(10));
+    for (Helper *helper : asked)
+        helper->tell("go\n");
     listen_to(asked, "done", std::chrono::seconds(20));
     for (Helper *helper : asked)
         if (helper->has("done"))

@@ -24,6 +24,8 @@ void forget(pm_peer *peer)
     pm::introduce_no_more(peer);
     {
         pm::InsideGateOf inside(peer);
+        if (peer->run.is_any())
+            peer->run.add_to(&pm::sizes_of(peer), peer->messages);
         pm::disconnect(peer);
     }
     core->peers.erase(peer->id);
@@ -122,6 +124,8 @@ pm_peer *pm_connect(pm_core *core, const void *card, size_t size)
     peer->id = *id;
     peer->card_bytes.assign(bytes.begin(), bytes.end());
     peer->users = 1;
+    if (pm::profile::on.load(std::memory_order_relaxed))
+        peer->run.record();
     pm::Error error;
     if (!pm::is_beside(peer.get()) && !peer->read_card())
         error = no_card(size);

@@ -58,14 +58,44 @@ Called open()
     return {function, name};
 }
 
+std::string name_of(const pm::Path &path)
+{
+    return std::string(path.channel->name) + (path.network.empty() ? "" : " " + path.network);
+}
+
+// All messages that were sent, also those of runs that go on.
+std::map<std::string, pm::profile::Sizes> all_sizes(const pm_core *core)
+{
+    std::map<std::string, pm::profile::Sizes> all;
+    {
+        std::lock_guard lock(recording().lock);
+        all = core->sizes;
+    }
+    for (const auto &[id, peer] : core->peers) {
+        if (peer == nullptr || peer->used == nullptr)
+            continue;
+        pm::InsideGateOf inside(peer.get());
+        if (peer->run.is_any())
+            peer->run.add_to(&all[name_of(*peer->used)], peer->messages);
+    }
+    return all;
+}
+
 }  // namespace
 
-pm::profile::Sizes *pm::find_sizes(pm_peer *peer)
+pm::profile::Sizes &pm::sizes_of(pm_peer *peer)
 {
     Path &path = *peer->used;
-    std::lock_guard lock(recording().lock);
-    std::string name = std::string(path.channel->name) + (path.network.empty() ? "" : " " + path.network);
-    return path.sizes = &peer->core->sizes[name];
+    if (path.sizes == nullptr) {
+        std::lock_guard lock(recording().lock);
+        path.sizes = &peer->core->sizes[name_of(path)];
+    }
+    return *path.sizes;
+}
+
+void pm::end_run(pm_peer *peer, std::size_t size)
+{
+    peer->run.end(&sizes_of(peer), size, peer->messages);
 }
 
 void pm::look_at_watchers(pm_core *core)
@@ -75,8 +105,7 @@ void pm::look_at_watchers(pm_core *core)
         return;
     if (!profile::on.load(std::memory_order_relaxed))
         all.watched();
-    std::lock_guard lock(all.lock);
-    all.shown.tell(core->sizes);
+    all.shown.tell(all_sizes(core));
 }
 
 extern "C" {
@@ -88,7 +117,7 @@ void pm_profile_prepare(const pm_profile_questions *questions, void (*watched)(v
     recording().shown.open(rank, ranks);
 }
 
-void pm_profile_start(void)
+void pm_profile_start(pm_core *core)
 {
     if (pm::profile::on.load(std::memory_order_relaxed))
         return;
@@ -96,6 +125,9 @@ void pm_profile_start(void)
     recording().begun_ticks = pm::ticks_now();
     recording().shown.begin();
     pm::profile::on.store(true, std::memory_order_relaxed);
+    for (const auto &[id, peer] : core->peers)
+        if (peer != nullptr)
+            peer->run.record();
 }
 
 int *pm_profile_thread(void)
@@ -123,12 +155,13 @@ void pm_profile_end(void)
 void *pm_profile_describe(const pm_core *core, size_t *size)
 {
     Recording &all = recording();
+    auto all_sent = all_sizes(core);
     std::lock_guard lock(all.lock);
     auto time = static_cast<std::uint64_t>((pm::clock_now() - all.begun).count());
     pm::profile::ProcessProfile process = pm::profile::gather(all.threads, time, pm::ticks_between(all.begun_ticks, pm::ticks_now()));
     process.host = core->card.host;
-    for (const auto &[name, sizes] : core->sizes) {
-        pm::profile::PathProfile path{.name = name, .sizes = sizes.whole()};
+    for (const auto &[name, sizes] : all_sent) {
+        pm::profile::PathProfile path{.name = name, .sizes = sizes};
         for (const auto &channel : core->links.channels) {
             if (!name.starts_with(channel->name))
                 continue;

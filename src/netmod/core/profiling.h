@@ -21,9 +21,9 @@ typedef struct pm_profile_questions {
 } pm_profile_questions;
 
 /* What is asked, and what is called when somebody begins to look at this process (mpicomposite top): it should start the recording. The
- * process shows itself from now on as this rank of a job of so many. */
+ * process shows itself from now on as this rank of a job of so many. Sizes are noted of messages that this core sends. */
 void pm_profile_prepare(const pm_profile_questions *questions, void (*watched)(void), int rank, int ranks);
-void pm_profile_start(void);
+void pm_profile_start(pm_core *core);
 /* Of this thread: by number of the function, how many more of its outermost calls need not be told. Whoever does not tell one counts that down,
  * and tells the one that finds 0. NULL when there is no memory. */
 int *pm_profile_thread(void);

@@ -22,18 +22,12 @@ inline void accepted(pm_peer *peer)
         pm::settle(peer);
 }
 
-// Apart, as most jobs make no profile.
-[[gnu::noinline]] void count_for_profile(pm_peer *peer, std::size_t size)
-{
-    pm::note_size(peer, size);
-}
-
 inline void count(pm_peer *peer, std::size_t size)
 {
     peer->messages++;
     peer->bytes += size;
-    if (pm::profile::on.load(std::memory_order_relaxed)) [[unlikely]]
-        count_for_profile(peer, size);
+    if (peer->run.ends_at(size)) [[unlikely]]
+        pm::end_run(peer, size);
 }
 
 void queue(pm_peer *peer, const pm::Message &message, const pm::SendProgress &progress, void *cookie)

@@ -85,6 +85,10 @@ size_t pm_peer_card(const pm_peer *peer, void *card);
 /* Whether the cards of a job, by rank, give every two processes a route; all processes come to the same answer. */
 int pm_check_job(pm_core *core, const void *const *cards, const size_t *sizes, int count);
 
+/* The cluster of each rank of the job, which are hosts on one network that no other they are on is better than: all processes come to the same
+ * answer. NULL: there is one. After pm_check_job() and pm_set_priorities(). */
+const uint32_t *pm_clusters(pm_core *core);
+
 /* Measuring networks, before peers are connected: for each network that there is a choice about, two ranks on different hosts that
  * try it. All ranks call pm_try_out() for all trials, in this order; it answers the shortest round trip in seconds at the two,
  * PM_TRIAL_LIMIT when that took longer, and 0 at others. What the first of each found is given to pm_set_priorities() by
@@ -112,6 +116,8 @@ int pm_wait_in_background(pm_core *core);
 /* What this thread waited for has come without a message: its next wait begins with polling, as after one. How long it has waited is the
  * thread's own, whatever core it was for. */
 void pm_wait_restart(void);
+/* What this thread will wait for takes others long: where ranks share cores it yields a few times only before it sleeps. */
+void pm_wait_long(pm_core *core);
 
 /* From now on pm_progress() fails with this. */
 void pm_give_up(pm_core *core, const char *text);

@@ -82,6 +82,7 @@ struct pm_peer {
     bool listed = false;       // in pm_core::queued
     pm::Time parted = pm::never;  // when it became one of pm_core::parting
     std::uint64_t messages = 0, bytes = 0;  // sent
+    pm::profile::SizeRun run;               // the last of them
     std::list<pm::Waiting> queue;
 
     // In the order of the rule. Where SHMEM leads there is no other.
@@ -103,6 +104,8 @@ struct pm_core {
     pm::Links links;
     bool missing_told = false;
     pm::Card card;
+    pm::Topology job;  // until pm_clusters() was asked for
+    std::vector<std::uint32_t> clusters;  // by rank
     // By tag. Of a tag that nobody has registered every header is too short.
     std::array<pm_handler, PM_TAGS_MAX> handlers = [] {
         std::array<pm_handler, PM_TAGS_MAX> nobody{};
@@ -114,7 +117,7 @@ struct pm_core {
     std::array<std::uint64_t, pm::channels_max> messages_received{}, bytes_received{}, messages_dropped{};
     std::uint64_t pulls = 0, bytes_pulled = 0;
     std::array<std::uint64_t, pm::channels_max> messages_sent{}, bytes_sent{};  // to peers that are gone
-    std::map<std::string, pm::profile::Sizes> sizes;  // of messages sent, by device and network, if a profile is made
+    std::map<std::string, pm::profile::Sizes> sizes;  // of messages sent, by device and network, if a profile is made; without the last run to each peer
     pm::Time pulling{};                               // the time that pulls took, if one is
     pm::Error gave_up;  // why nothing goes on any more
     std::uint32_t polls = 0;
@@ -209,16 +212,10 @@ class InsideGateOf {
     Gate *gate_ = nullptr;
 };
 
-// In profiling.cc: where sizes of messages to this peer are noted.
-profile::Sizes *find_sizes(pm_peer *peer);
-// Inside the gate of the peer's device, of which a path is: a message of this size is sent, and a profile is made.
-inline void note_size(pm_peer *peer, std::size_t size)
-{
-    profile::Sizes *sizes = peer->used->sizes;
-    if (sizes == nullptr) [[unlikely]]
-        sizes = find_sizes(peer);
-    sizes->add(size);
-}
+// In profiling.cc, inside the gate of the peer's device, of which a path is: where sizes of messages to this peer are noted, and what is done
+// when one that has been counted is not as long as the one before it.
+profile::Sizes &sizes_of(pm_peer *peer);
+void end_run(pm_peer *peer, std::size_t size);
 // In profiling.cc: now and then, whether somebody looks at this process from outside, and what it is told.
 void look_at_watchers(pm_core *core);
 // In telling.cc: what started this job.

@@ -73,7 +73,7 @@ void pm_count_announced(pm_peer *peer, size_t size)
 {
     peer->bytes += size;
     if (pm::profile::on.load(std::memory_order_relaxed)) [[unlikely]]
-        pm::note_size(peer, size);
+        pm::sizes_of(peer).add(size);
 }
 
 // ---- what a user is told ----
@@ -138,11 +138,28 @@ int pm_check_job(pm_core *core, const void *const *cards, const size_t *sizes, i
         bytes.emplace_back(static_cast<const std::byte *>(cards[i]), sizes[i]);
     if (pm::share_a_host(bytes))
         return PM_OK;
-    pm::Error error = pm::check_routes(pm::topology_of(read_cards(core, cards, sizes, count)));
-    if (!error)
+    pm::Topology job = pm::topology_of(read_cards(core, cards, sizes, count));
+    pm::Error error = pm::check_routes(job);
+    if (!error) {
+        core->job = std::move(job);
         return PM_OK;
+    }
     pm::tell_missing(core);
     return failed(error);
+}
+
+const uint32_t *pm_clusters(pm_core *core)
+{
+    if (!core->job.nodes.empty()) {
+        for (pm::Network &each : core->job.networks)
+            if (auto measured = core->priorities.find(each.id); measured != core->priorities.end())
+                each.priority = measured->second;
+        core->clusters = pm::clusters_of(core->job);
+        core->job = {};
+        if (std::ranges::count(core->clusters, 0U) == std::ssize(core->clusters))
+            core->clusters.clear();
+    }
+    return core->clusters.empty() ? nullptr : core->clusters.data();
 }
 
 int pm_trials(const pm_core *core, const void *const *cards, const size_t *sizes, int count, pm_trial *trials)

@@ -119,6 +119,16 @@ void pm_wait_restart(void)
     waiter.idle_polls = 0;
 }
 
+void pm_wait_long(pm_core *core)
+{
+    pm::make_wait_plans(core);
+    const pm::WaitPlan &own = waiter.in_background ? core->background_plan : core->wait_plan;
+    if (!core->oversubscribed || own.yields == pm::WaitPlan::unlimited || own.yields <= PM_YIELDS_BEFORE_LONG)
+        return;
+    waiter.idle_polls = own.polls + own.yields - PM_YIELDS_BEFORE_LONG;
+    waiter.first_yield = pm::clock_now();
+}
+
 int pm_wait_arm(pm_core *core)
 {
     for (const auto &channel : core->links.channels)

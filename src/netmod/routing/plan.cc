@@ -28,6 +28,17 @@ std::pair<std::uint64_t, std::size_t> host_key(const Card &card, std::size_t ran
     return host ? std::pair(*host, std::size_t{0}) : std::pair(std::uint64_t{0}, rank + 1);
 }
 
+// One of each host, in the order of the hosts.
+std::vector<std::size_t> first_processes(const Topology &job)
+{
+    std::vector<std::size_t> first;
+    std::vector<char> seen(job.hosts.size());
+    for (std::size_t rank = 0; rank < job.nodes.size(); ++rank)
+        if (!std::exchange(seen[job.nodes[rank].host], 1))
+            first.push_back(rank);
+    return first;
+}
+
 }  // namespace
 
 void add_network(std::vector<Network> *networks, const Network &network)
@@ -95,16 +106,38 @@ Error check_routes(const Topology &job)
     return {};
 }
 
+std::vector<std::uint32_t> clusters_of(const Topology &job)
+{
+    std::vector<std::size_t> first_of_host = first_processes(job);
+    std::vector<int> hosts_on(job.networks.size());
+    for (std::size_t rank : first_of_host)
+        for (std::size_t network = 0; network < job.networks.size(); ++network)
+            hosts_on[network] += static_cast<int>(job.nodes[rank].networks >> network & 1);
+    auto best = [&](const Node &node) {
+        std::size_t found = job.networks.size();
+        for (std::size_t network = 0; network < job.networks.size(); ++network)
+            if ((node.networks >> network & 1) != 0 && hosts_on[network] > 1 &&
+                (found == job.networks.size() || job.networks[network].priority > job.networks[found].priority))
+                found = network;
+        return found;
+    };
+    std::map<std::size_t, std::uint32_t> clusters;
+    std::uint32_t count = 0;
+    std::vector<std::uint32_t> of_host(job.hosts.size()), of_process;
+    for (std::size_t rank : first_of_host) {
+        std::size_t network = best(job.nodes[rank]);
+        of_host[job.nodes[rank].host] = network == job.networks.size() ? count++ : clusters.emplace(network, count).second ? count++ : clusters[network];
+    }
+    for (const Node &node : job.nodes)
+        of_process.push_back(of_host[node.host]);
+    return of_process;
+}
+
 std::vector<Trial> trials_of(const Topology &job)
 {
     std::vector<Trial> trials;
     std::uint64_t tried = 0;
-    // One process of each host will do.
-    std::vector<std::size_t> first_of_host;
-    std::vector<char> seen(job.hosts.size());
-    for (std::size_t rank = 0; rank < job.nodes.size(); ++rank)
-        if (!std::exchange(seen[job.nodes[rank].host], 1))
-            first_of_host.push_back(rank);
+    std::vector<std::size_t> first_of_host = first_processes(job);
     for (std::size_t i = 0; i < first_of_host.size(); ++i)
         for (std::size_t k = i + 1; k < first_of_host.size(); ++k) {
             std::uint64_t common = job.nodes[first_of_host[i]].networks & job.nodes[first_of_host[k]].networks;

@@ -40,6 +40,10 @@ std::vector<int> priorities_by_time(std::span<const double> times);
 // Whether every two processes have a route: an error about the first two that have none. Everybody comes to the same answer.
 Error check_routes(const Topology &job);
 
+// The cluster of each process: hosts whose best network, of those that lead to another host at all, is the same one. Numbered in the order
+// of their first processes.
+std::vector<std::uint32_t> clusters_of(const Topology &job);
+
 Result<Report> planned_routes(const std::vector<Card> &cards);
 
 }  // namespace pm
