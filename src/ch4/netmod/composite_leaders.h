@@ -102,7 +102,8 @@ static void note_error(led_t * led, int result)
 {
     if (likely(result == MPI_SUCCESS))
         return;
-    *led->errflag = MPIX_ERR_PROC_FAILED == MPIR_ERR_GET_CLASS(result) ? MPIR_ERR_PROC_FAILED : MPIR_ERR_OTHER;
+    if (*led->errflag != MPIR_ERR_PROC_FAILED)
+        *led->errflag = MPIX_ERR_PROC_FAILED == MPIR_ERR_GET_CLASS(result) ? MPIR_ERR_PROC_FAILED : MPIR_ERR_OTHER;
     MPIR_ERR_ADD(led->mpi_errno, result);
 }
 
@@ -122,7 +123,10 @@ static void wait_for(led_t * led, MPIR_Request ** request)
     if (*request == NULL)
         return;
     note_error(led, MPIC_Wait(*request, led->errflag));
-    if ((*request)->kind == MPIR_REQUEST_KIND__RECV)
+    /* After an error nothing must come to memory that is about to be freed. */
+    if ((*request)->kind == MPIR_REQUEST_KIND__RECV && !MPIR_Request_is_complete(*request))
+        MPID_Cancel_recv(*request);
+    else if ((*request)->kind == MPIR_REQUEST_KIND__RECV)
         note_error(led, (*request)->status.MPI_ERROR);
     MPIR_Request_free(*request);
     *request = NULL;
@@ -180,7 +184,7 @@ static void tell_host_of_failure(led_t * led)
 {
     MPIDI_COMPOSITE_team_t *team;
 
-    if (likely(*led->errflag != MPIR_ERR_PROC_FAILED) || !led->comm->node_comm || !led->speaks)
+    if (likely(*led->errflag == MPIR_ERR_NONE) || !led->comm->node_comm || !led->speaks)
         return;
     team = MPIDI_COMPOSITE_COMM(led->comm->node_comm).team;
     if (team)

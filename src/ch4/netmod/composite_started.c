@@ -152,7 +152,8 @@ static op_t *advance_all(started_t * started)
     }
     for (started->end = &started->first; *started->end; started->end = &(*started->end)->next) {
     }
-    if (finished(started) > started->finished) {
+    /* After a failure others must not take us for one that has done its part. */
+    if (team->gone < 0 && finished(started) > started->finished) {
         started->finished = finished(started);
         pm_team_finish(team->team, started->finished);
     }
