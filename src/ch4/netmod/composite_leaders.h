@@ -110,9 +110,11 @@ static void note_error(led_t * led, int result)
 /* What came of it. */
 static int led_to(led_t * led)
 {
+    MPIR_Errflag_t *errflag = led->errflag;     /* by this name MPICH's tool that reads sources for errors knows it */
+
     MPL_free(led->memory);
-    if (led->mpi_errno == MPI_SUCCESS && unlikely(*led->errflag != MPIR_ERR_NONE))
-        MPIR_ERR_SET(led->mpi_errno, *led->errflag, "**coll_fail");
+    if (led->mpi_errno == MPI_SUCCESS && unlikely(*errflag != MPIR_ERR_NONE))
+        MPIR_ERR_SET(led->mpi_errno, *errflag, "**coll_fail");
     return led->mpi_errno;
 }
 
