@@ -120,8 +120,11 @@ static int led_to(led_t * led)
 
 /* ---- between hosts ---- */
 
-static void wait_for(led_t * led, MPIR_Request ** request)
+/* `bytes`: of a receive, which must be as many; -1: as they come. */
+static void wait_for_bytes(led_t * led, MPIR_Request ** request, MPI_Aint bytes)
 {
+    int mpi_errno = MPI_SUCCESS;
+
     if (*request == NULL)
         return;
     note_error(led, MPIC_Wait(*request, led->errflag));
@@ -130,8 +133,17 @@ static void wait_for(led_t * led, MPIR_Request ** request)
         MPID_Cancel_recv(*request);
     else if ((*request)->kind == MPIR_REQUEST_KIND__RECV)
         note_error(led, (*request)->status.MPI_ERROR);
+    if (bytes >= 0 && *led->errflag == MPIR_ERR_NONE && MPIR_STATUS_GET_COUNT((*request)->status) != bytes)
+        MPIR_ERR_SET2(mpi_errno, MPI_ERR_OTHER, "**collective_size_mismatch", "**collective_size_mismatch %d %d",
+                      (int) MPIR_STATUS_GET_COUNT((*request)->status), (int) bytes);
+    note_error(led, mpi_errno);
     MPIR_Request_free(*request);
     *request = NULL;
+}
+
+static void wait_for(led_t * led, MPIR_Request ** request)
+{
+    wait_for_bytes(led, request, -1);
 }
 
 static void wait_for_all(led_t * led, MPIR_Request ** requests)
@@ -195,9 +207,19 @@ static void tell_host_of_failure(led_t * led)
 
 static void host_bcast(led_t * led, void *data, MPI_Aint count, MPI_Datatype type)
 {
-    tell_host_of_failure(led);
-    if (led->comm->node_comm)
-        note_error(led, MPIDI_NM_mpi_bcast(data, count, type, led->root, led->comm->node_comm, led->errflag));
+    char other[2] = { 0 };
+
+    if (!led->comm->node_comm)
+        return;
+    if (*led->errflag == MPIR_ERR_PROC_FAILED) {
+        tell_host_of_failure(led);
+    } else if (unlikely(*led->errflag != MPIR_ERR_NONE) && led->speaks) {
+        /* They get an error, since it is not as much as they expect, and their team goes on. */
+        count = data_of(data, count, type).bytes == 1 ? 2 : 1;
+        data = other;
+        type = MPI_BYTE;
+    }
+    note_error(led, MPIDI_NM_mpi_bcast(data, count, type, led->root, led->comm->node_comm, led->errflag));
 }
 
 /* Into `result` of who speaks. */
@@ -359,7 +381,7 @@ static void spread(led_t * led, char *flat, size_t bytes, int tag)
         next = NULL;
         if (hears && behind < bytes)
             begin_receive(led, flat + behind, (MPI_Aint) MPL_MIN(bytes - behind, length), MPI_BYTE, led->tree.parent, tag, &next);
-        wait_for(led, &now);
+        wait_for_bytes(led, &now, piece.count);
         if (led->speaks) {
             wait_for_all(led, told[turn]);
             begin_telling(led, piece.plain, piece.count, MPI_BYTE, tag, told[turn]);
