@@ -123,8 +123,6 @@ static int led_to(led_t * led)
 /* `bytes`: of a receive, which must be as many; -1: as they come. */
 static void wait_for_bytes(led_t * led, MPIR_Request ** request, MPI_Aint bytes)
 {
-    int mpi_errno = MPI_SUCCESS;
-
     if (*request == NULL)
         return;
     note_error(led, MPIC_Wait(*request, led->errflag));
@@ -134,9 +132,7 @@ static void wait_for_bytes(led_t * led, MPIR_Request ** request, MPI_Aint bytes)
     else if ((*request)->kind == MPIR_REQUEST_KIND__RECV)
         note_error(led, (*request)->status.MPI_ERROR);
     if (bytes >= 0 && *led->errflag == MPIR_ERR_NONE && MPIR_STATUS_GET_COUNT((*request)->status) != bytes)
-        MPIR_ERR_SET2(mpi_errno, MPI_ERR_OTHER, "**collective_size_mismatch", "**collective_size_mismatch %d %d",
-                      (int) MPIR_STATUS_GET_COUNT((*request)->status), (int) bytes);
-    note_error(led, mpi_errno);
+        note_error(led, other_size((size_t) MPIR_STATUS_GET_COUNT((*request)->status), (size_t) bytes));
     MPIR_Request_free(*request);
     *request = NULL;
 }

@@ -152,11 +152,6 @@ void pm_team_has_copied(pm_team *team, int from, int to)
     team->board.wake_one(from == team->board.rank() ? to : from, [&](int rank) { pm_nudge(team->peer(rank)); });
 }
 
-int pm_team_is_claimed(const pm_team *team, int from, int to)
-{
-    return team->board.is_claimed(from, to);
-}
-
 int pm_team_is_copied(const pm_team *team, int from, int to)
 {
     return team->board.is_copied(from, to);
