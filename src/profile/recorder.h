@@ -199,6 +199,8 @@ class SizeRun {
         size_ = size;
         before_ = messages - 1;
     }
+    // One was counted that is no message.
+    void pass_over() { ++before_; }
     bool is_any() const { return size_ != none; }
     void add_to(Sizes *sizes, std::uint64_t messages) const { sizes->add(size_, messages - before_); }
 

@@ -598,7 +598,9 @@ TEST_F(Core, WaitsAsTheSettingSays)
 
 TEST_F(Core, AMessageStartsTheCountOfIdlePollsAgain)
 {
-    open();
+    pm_setup setup = default_setup();
+    setup.wait = "sleep";  // without yields, which are limited by time, too
+    open(setup);
     ASSERT_EQ(send(1, nothing), PM_OK);
     progress();
     unsigned steps = steps_until_sleep(20'000);

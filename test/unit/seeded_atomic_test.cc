@@ -12,6 +12,16 @@ namespace {
 
 constexpr std::uint64_t seeds = 400;
 
+// Of so many runs.
+template <class Case>
+unsigned failures(const Case &one)
+{
+    unsigned count = 0;
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed)
+        count += !one.run(seed).empty();
+    return count;
+}
+
 // One thread writes plain bytes and raises a flag; the other waits for the flag and reads the bytes.
 struct Passing {
     std::memory_order raise = std::memory_order_release;
@@ -40,14 +50,6 @@ struct Passing {
         });
         return schedule.run();
     }
-
-    unsigned failures() const
-    {
-        unsigned count = 0;
-        for (std::uint64_t seed = 1; seed <= seeds; ++seed)
-            count += !run(seed).empty();
-        return count;
-    }
 };
 
 TEST(SeededAtomic, LetsAReleaseAndAnAcquirePassBytes)
@@ -57,17 +59,17 @@ TEST(SeededAtomic, LetsAReleaseAndAnAcquirePassBytes)
 
 TEST(SeededAtomic, FindsAMissingRelease)
 {
-    EXPECT_EQ(Passing{.raise = std::memory_order_relaxed}.failures(), seeds);
+    EXPECT_EQ(failures(Passing{.raise = std::memory_order_relaxed}), seeds);
 }
 
 TEST(SeededAtomic, FindsAMissingAcquire)
 {
-    EXPECT_EQ(Passing{.look = std::memory_order_relaxed}.failures(), seeds);
+    EXPECT_EQ(failures(Passing{.look = std::memory_order_relaxed}), seeds);
 }
 
 TEST(SeededAtomic, FindsAFlagRaisedBeforeTheBytes)
 {
-    EXPECT_GT(Passing{.bytes_first = false}.failures(), 0u);
+    EXPECT_GT(failures(Passing{.bytes_first = false}), 0u);
 }
 
 // The same with fences around relaxed operations.
@@ -96,27 +98,19 @@ struct PassingByFences {
         });
         return schedule.run();
     }
-
-    unsigned failures() const
-    {
-        unsigned count = 0;
-        for (std::uint64_t seed = 1; seed <= seeds; ++seed)
-            count += !run(seed).empty();
-        return count;
-    }
 };
 
 TEST(SeededAtomic, LetsFencesPassBytes)
 {
-    EXPECT_EQ(PassingByFences{}.failures(), 0u);
-    EXPECT_EQ((PassingByFences{std::memory_order_seq_cst, std::memory_order_acq_rel}.failures()), 0u);
+    EXPECT_EQ(failures(PassingByFences{}), 0u);
+    EXPECT_EQ((failures(PassingByFences{std::memory_order_seq_cst, std::memory_order_acq_rel})), 0u);
 }
 
 TEST(SeededAtomic, FindsAMissingFence)
 {
-    EXPECT_EQ(PassingByFences{.raise = std::memory_order_relaxed}.failures(), seeds);
-    EXPECT_EQ(PassingByFences{.look = std::memory_order_relaxed}.failures(), seeds);
-    EXPECT_EQ((PassingByFences{std::memory_order_acquire, std::memory_order_release}.failures()), seeds);
+    EXPECT_EQ(failures(PassingByFences{.raise = std::memory_order_relaxed}), seeds);
+    EXPECT_EQ(failures(PassingByFences{.look = std::memory_order_relaxed}), seeds);
+    EXPECT_EQ((failures(PassingByFences{std::memory_order_acquire, std::memory_order_release})), seeds);
 }
 
 // Each of two stores one thing and loads the other: with fences of sequential consistency between them one sees the other, with less both

@@ -155,7 +155,7 @@ static bool leads(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, boo
 static bool leads_reducing(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, bool chosen, MPI_Aint count, MPI_Datatype datatype,
                            MPI_Op op)
 {
-    return MPIR_Op_is_commutative(op) && leads(comm, collective, chosen, bytes_of(count, datatype));
+    return has_hosts(comm) && MPIR_Op_is_commutative(op) && leads(comm, collective, chosen, bytes_of(count, datatype));
 }
 
 /* Of nothing: a rank whose count is 0 does not come here, so there is no step. What is not of one group is not ours. */
@@ -452,7 +452,7 @@ bool MPIDI_COMPOSITE_exscan(const void *sendbuf, void *recvbuf, MPI_Aint count, 
  * (`reversed`). */
 static int with_neighbors(const parts_t * from, const parts_t * to, bool reversed, MPIR_Comm * comm)
 {
-    int mpi_errno, in, out, weighted, count = 0;
+    int mpi_errno, in, out, weighted, count = 0, failed = MPI_SUCCESS; /* one that fails does not keep others waiting */
     MPIR_Errflag_t errflag = MPIR_ERR_NONE;
     MPIR_Request **requests = NULL;
     int *ranks = NULL;
@@ -470,24 +470,31 @@ static int with_neighbors(const parts_t * from, const parts_t * to, bool reverse
         if (ranks[source] == MPI_PROC_NULL)
             continue;
         mpi_errno = MPIC_Irecv(part.buffer, part.count, part.type, ranks[source], MPIR_ALLTOALLW_TAG, comm, &requests[count]);
-        MPIR_ERR_CHECK(mpi_errno);
-        count++;
+        if (mpi_errno == MPI_SUCCESS)
+            count++;
+        else
+            failed = failed ? failed : mpi_errno;
     }
     for (int i = 0; i < out; i++) {
         data_t part = part_of(from, i);
         if (ranks[in + i] == MPI_PROC_NULL)
             continue;
         mpi_errno = MPIC_Isend(part.buffer, part.count, part.type, ranks[in + i], MPIR_ALLTOALLW_TAG, comm, &requests[count], &errflag);
-        MPIR_ERR_CHECK(mpi_errno);
-        count++;
+        if (mpi_errno == MPI_SUCCESS)
+            count++;
+        else
+            failed = failed ? failed : mpi_errno;
     }
+    for (int i = 0; i < count; i++) {
+        mpi_errno = MPIC_Wait(requests[i], &errflag);
+        if (mpi_errno == MPI_SUCCESS && requests[i]->kind == MPIR_REQUEST_KIND__RECV)
+            mpi_errno = requests[i]->status.MPI_ERROR;
+        failed = failed ? failed : mpi_errno;
+        MPIR_Request_free(requests[i]);
+    }
+    mpi_errno = failed;
 
   fn_fail:
-    for (int i = 0; i < count; i++) {
-        int other = MPIC_Wait(requests[i], &errflag);
-        MPIR_Request_free(requests[i]);
-        mpi_errno = mpi_errno ? mpi_errno : other;
-    }
     MPL_free(requests);
     MPL_free(ranks);
     return mpi_errno;

@@ -102,30 +102,44 @@ static void note_error(led_t * led, int result)
 {
     if (likely(result == MPI_SUCCESS))
         return;
-    *led->errflag = MPIX_ERR_PROC_FAILED == MPIR_ERR_GET_CLASS(result) ? MPIR_ERR_PROC_FAILED : MPIR_ERR_OTHER;
+    if (*led->errflag != MPIR_ERR_PROC_FAILED)
+        *led->errflag = MPIX_ERR_PROC_FAILED == MPIR_ERR_GET_CLASS(result) ? MPIR_ERR_PROC_FAILED : MPIR_ERR_OTHER;
     MPIR_ERR_ADD(led->mpi_errno, result);
 }
 
 /* What came of it. */
 static int led_to(led_t * led)
 {
+    MPIR_Errflag_t *errflag = led->errflag;     /* by this name MPICH's tool that reads sources for errors knows it */
+
     MPL_free(led->memory);
-    if (led->mpi_errno == MPI_SUCCESS && unlikely(*led->errflag != MPIR_ERR_NONE))
-        MPIR_ERR_SET(led->mpi_errno, *led->errflag, "**coll_fail");
+    if (led->mpi_errno == MPI_SUCCESS && unlikely(*errflag != MPIR_ERR_NONE))
+        MPIR_ERR_SET(led->mpi_errno, *errflag, "**coll_fail");
     return led->mpi_errno;
 }
 
 /* ---- between hosts ---- */
 
-static void wait_for(led_t * led, MPIR_Request ** request)
+/* `bytes`: of a receive, which must be as many; -1: as they come. */
+static void wait_for_bytes(led_t * led, MPIR_Request ** request, MPI_Aint bytes)
 {
     if (*request == NULL)
         return;
     note_error(led, MPIC_Wait(*request, led->errflag));
-    if ((*request)->kind == MPIR_REQUEST_KIND__RECV)
+    /* After an error nothing must come to memory that is about to be freed. */
+    if ((*request)->kind == MPIR_REQUEST_KIND__RECV && !MPIR_Request_is_complete(*request))
+        MPID_Cancel_recv(*request);
+    else if ((*request)->kind == MPIR_REQUEST_KIND__RECV)
         note_error(led, (*request)->status.MPI_ERROR);
+    if (bytes >= 0 && *led->errflag == MPIR_ERR_NONE && MPIR_STATUS_GET_COUNT((*request)->status) != bytes)
+        note_error(led, other_size((size_t) MPIR_STATUS_GET_COUNT((*request)->status), (size_t) bytes));
     MPIR_Request_free(*request);
     *request = NULL;
+}
+
+static void wait_for(led_t * led, MPIR_Request ** request)
+{
+    wait_for_bytes(led, request, -1);
 }
 
 static void wait_for_all(led_t * led, MPIR_Request ** requests)
@@ -180,7 +194,7 @@ static void tell_host_of_failure(led_t * led)
 {
     MPIDI_COMPOSITE_team_t *team;
 
-    if (likely(*led->errflag != MPIR_ERR_PROC_FAILED) || !led->comm->node_comm || !led->speaks)
+    if (likely(*led->errflag == MPIR_ERR_NONE) || !led->comm->node_comm || !led->speaks)
         return;
     team = MPIDI_COMPOSITE_COMM(led->comm->node_comm).team;
     if (team)
@@ -189,9 +203,19 @@ static void tell_host_of_failure(led_t * led)
 
 static void host_bcast(led_t * led, void *data, MPI_Aint count, MPI_Datatype type)
 {
-    tell_host_of_failure(led);
-    if (led->comm->node_comm)
-        note_error(led, MPIDI_NM_mpi_bcast(data, count, type, led->root, led->comm->node_comm, led->errflag));
+    char other[2] = { 0 };
+
+    if (!led->comm->node_comm)
+        return;
+    if (*led->errflag == MPIR_ERR_PROC_FAILED) {
+        tell_host_of_failure(led);
+    } else if (unlikely(*led->errflag != MPIR_ERR_NONE) && led->speaks) {
+        /* They get an error, since it is not as much as they expect, and their team goes on. */
+        count = data_of(data, count, type).bytes == 1 ? 2 : 1;
+        data = other;
+        type = MPI_BYTE;
+    }
+    note_error(led, MPIDI_NM_mpi_bcast(data, count, type, led->root, led->comm->node_comm, led->errflag));
 }
 
 /* Into `result` of who speaks. */
@@ -353,7 +377,7 @@ static void spread(led_t * led, char *flat, size_t bytes, int tag)
         next = NULL;
         if (hears && behind < bytes)
             begin_receive(led, flat + behind, (MPI_Aint) MPL_MIN(bytes - behind, length), MPI_BYTE, led->tree.parent, tag, &next);
-        wait_for(led, &now);
+        wait_for_bytes(led, &now, piece.count);
         if (led->speaks) {
             wait_for_all(led, told[turn]);
             begin_telling(led, piece.plain, piece.count, MPI_BYTE, tag, told[turn]);

@@ -6,6 +6,7 @@
 #include "composite_progress.h"
 #include "composite_started.h"
 #include "composite_started_op.h"
+#include "netmod/core/setup.h"
 
 /* Of a communicator with some that have not ended. */
 struct MPIDI_COMPOSITE_started {
@@ -21,24 +22,43 @@ int MPIDI_COMPOSITE_started;    /* how many operations */
 static started_t *active;
 static op_t *unused;            /* memory for operations */
 
-/* All have read what was left where it is. */
+/* All have read what was left where it is, and written what comes here. */
 static bool is_given_back(const team_t * team, const op_t * op)
 {
+    if (op->in_memory) {
+        pm_team_look_at(team->team, op->step);
+        return errands_wait_for(team, op->exchange) == team->rank;
+    }
     for (int rank = 0; op->lent && rank < team->ranks; rank++)
         if (rank != team->rank && !pm_team_has_finished(team->team, rank, op->step))
             return false;
     return true;
 }
 
+/* Whose part of the step that is read is here, and its turn; -1: nobody's. */
+static int next_here(team_t * team, const op_t * op)
+{
+    int rank;
+
+    pm_team_look_at(team->team, op->step + op->page);
+    if (op->in_memory)
+        return unseen(team, op, true);
+    rank = awaited(team, op);
+    return pm_team_is_here(team->team, rank) ? rank : -1;
+}
+
 /* What others have entered with, as far as it is here. */
 static void read_what_is_here(team_t * team, op_t * op)
 {
     while (op->mpi_errno == MPI_SUCCESS && !op->heard_all && op->page < op->entered) {
-        int rank = awaited(team, op);
-        pm_team_look_at(team->team, op->step + op->page);
-        if (!pm_team_is_here(team->team, rank))
+        int rank = next_here(team, op);
+        if (rank < 0)
             return;
         op->mpi_errno = take(team, op, rank);
+        if (op->in_memory) {
+            op->seen |= (uint64_t) 1 << rank;
+            pm_wait_long(MPIDI_COMPOSITE_global.core);
+        }
         if (++op->heard == parts_to_hear(team, op)) {
             op->heard = 0;
             op->heard_all = ++op->page == op->pages;
@@ -48,6 +68,8 @@ static void read_what_is_here(team_t * team, op_t * op)
 
 static bool may_enter(const team_t * team, const op_t * op)
 {
+    if (op->in_memory && team->in_memory && team->in_memory != op)
+        return false;
     return op->entered < op->pages && pm_team_has_room_behind(team->team, room_of_next(team, op));
 }
 
@@ -59,8 +81,11 @@ static bool has_entered_all(const op_t * op)
 
 static void enter_and_read(team_t * team, op_t * op)
 {
-    while (op->mpi_errno == MPI_SUCCESS && may_enter(team, op))
+    while (op->mpi_errno == MPI_SUCCESS && may_enter(team, op)) {
         op->mpi_errno = enter(team, op);
+        if (op->in_memory)
+            pm_wait_long(MPIDI_COMPOSITE_global.core);
+    }
     read_what_is_here(team, op);
 }
 
@@ -74,11 +99,12 @@ static bool advance(team_t * team, op_t * op)
         begin_second_stage(team, op);
         enter_and_read(team, op);
     }
-    if (op->mpi_errno) {
+    if (op->mpi_errno)
         MPIDI_COMPOSITE_team_give_up(team, team->rank);
-        return true;
-    }
-    return op->heard_all && has_entered_all(op) && is_given_back(team, op);
+    else if (!op->heard_all || !has_entered_all(op) || !is_given_back(team, op))
+        return false;
+    end_in_memory(team, op);
+    return true;
 }
 
 /* Those that have ended, one after the other. Their communicator may be gone afterwards. */
@@ -126,18 +152,32 @@ static op_t *advance_all(started_t * started)
     }
     for (started->end = &started->first; *started->end; started->end = &(*started->end)->next) {
     }
-    if (finished(started) > started->finished) {
+    /* After a failure others must not take us for one that has done its part. */
+    if (team->gone < 0 && finished(started) > started->finished) {
         started->finished = finished(started);
         pm_team_finish(team->team, started->finished);
     }
     return ended;
 }
 
+/* By whom we are woken: by all, since there is little that does not concern us. But what goes from memory to memory takes others long, and if
+ * nothing else is under way we wait for one after the other. */
+static int by_whom(const started_t * started)
+{
+    const team_t *team = started->team;
+    const op_t *op = started->first;
+
+    if (MPIR_ThreadInfo.isThreaded || !op || op->next || team->in_memory != op)
+        return PM_TEAM_EVERYBODY;
+    pm_team_look_at(team->team, op->step);
+    return op->heard_all ? errands_wait_for(team, op->exchange) : awaited(team, op);
+}
+
 /* Others wake us only when we are about to sleep. Of several threads one may sleep while another begins: then they do all the time. */
 static void be_woken(started_t * started)
 {
     if (!started->is_woken)
-        pm_team_sleeps_for(started->team->team, PM_TEAM_EVERYBODY);
+        pm_team_sleeps_for(started->team->team, by_whom(started));
     started->is_woken = true;
 }
 
@@ -180,8 +220,7 @@ static bool could_go_on(team_t * team, const op_t * op)
         return has_entered_all(op) && is_given_back(team, op);
     if (op->page == op->entered)
         return false;
-    pm_team_look_at(team->team, op->step + op->page);
-    return pm_team_is_here(team->team, awaited(team, op));
+    return next_here(team, op) >= 0;
 }
 
 /* Asked before we sleep. */
@@ -219,8 +258,10 @@ void MPIDI_COMPOSITE_attend_started(void)
         next = each->next;
         op_t *failed = NULL;
         if (gone >= 0) {
-            for (op_t * op = each->first; op; op = op->next)
+            for (op_t * op = each->first; op; op = op->next) {
                 op->mpi_errno = MPIDI_COMPOSITE_team_lost(each->team, gone);
+                end_in_memory(each->team, op);
+            }
             failed = each->first;
             each->first = NULL;
             each->end = &each->first;
@@ -504,6 +545,10 @@ static int start_to_exchange(MPIR_Comm * comm, team_t * team, op_t * op, const p
     op->room = room_for(op, bytes);
     if (op->plan.unknown)
         op->mpi_errno = exchange_any(team, op);
+    else if (bytes > op->limit && team->ranks <= EXCHANGES_IN_MEMORY_LIMIT) {
+        op->mpi_errno = exchange_long_blocks(team, op);
+        MPIDI_COMPOSITE_COMM(comm).team->apart = pm_team_step(MPIDI_COMPOSITE_COMM(comm).team->team) + 1;
+    }
     else if (bytes > PM_TEAM_PAGE && bytes <= op->limit)
         op->mpi_errno = exchange_blocks(team, op, bytes / (size_t) team->ranks);
     return start(comm, team, op);

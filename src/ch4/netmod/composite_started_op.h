@@ -66,6 +66,8 @@ typedef struct op {
 
     exchange_t *exchange;       /* what is longer than a page: then it has more than one step */
     bool in_slices;             /* its pages have one for each rank */
+    bool in_memory;             /* instead of pages: errands, in one step, */
+    uint64_t seen;              /* of which those of these ranks are not ours any more */
     bool more_pages;            /* others may have more: they say so on the first one */
     uint64_t step, pages, entered;      /* the first step of its stage, how many it has, and how many were entered */
     bool lent, heard_all;
@@ -89,6 +91,17 @@ static int parts_to_hear(const team_t * team, const op_t * op)
     return op->plan.adds ? op->last + 1 : op->plan.says == ROOT ? 1 : team->ranks - 1;
 }
 
+/* The next one whose errands have not been looked at, or that is here. */
+static int unseen(const team_t * team, const op_t * op, bool here)
+{
+    for (int i = 1; i < team->ranks; i++) {
+        int rank = (team->rank + i) % team->ranks;
+        if (!(op->seen >> rank & 1) && (!here || pm_team_is_here(team->team, rank)))
+            return rank;
+    }
+    return -1;
+}
+
 /* Whose part is read next; -1: nobody's. */
 static int awaited(const team_t * team, const op_t * op)
 {
@@ -96,6 +109,8 @@ static int awaited(const team_t * team, const op_t * op)
         return -1;
     if (op->plan.adds)
         return op->last - op->heard;
+    if (op->in_memory)
+        return unseen(team, op, false);
     return op->plan.says == ROOT ? op->root : (team->rank + 1 + op->heard) % team->ranks;
 }
 
@@ -107,6 +122,8 @@ static size_t room_of_next(const team_t * team, const op_t * op)
         return 0;
     if (!op->exchange)
         return op->room;
+    if (op->in_memory)
+        return PM_TEAM_ELSEWHERE;
     if (op->more_pages && op->pages == 1)
         return size_behind_table(op->exchange);
     return op->in_slices ? page_size(team, op->exchange, op->entered) : slice_of(op->exchange, op->exchange->sent[team->rank], op->entered);
@@ -136,6 +153,9 @@ static int enter(team_t * team, op_t * op)
 
     if (!is_one_of(op->plan.says, team, op)) {
         mpi_errno = enter_with_nothing(team);
+    } else if (op->in_memory) {
+        team->in_memory = op;
+        mpi_errno = enter_with_errands(team, exchange);
     } else if (op->more_pages && op->entered == 0) {
         mpi_errno = enter_with_first(team, exchange, op->pages);
     } else if (op->in_slices) {
@@ -228,6 +248,10 @@ static int take(team_t * team, op_t * op, int rank)
         return MPIDI_COMPOSITE_team_await(team, rank);
     if (op->plan.adds)
         return add(team, op, rank);
+    if (op->in_memory) {
+        mpi_errno = MPIDI_COMPOSITE_team_await(team, rank);     /* it may be in another collective */
+        return mpi_errno ? mpi_errno : run_errands(team, op->exchange, rank, true);
+    }
     if (op->more_pages)
         return take_first_page(team, op, rank);
     if (op->exchange) {
@@ -264,6 +288,19 @@ static int exchange_blocks(team_t * team, op_t * op, size_t bytes)
     op->in_slices = true;
     mpi_errno = begin_exchange(team, &op->from, &op->to, true, false, op->exchange);
     op->pages = pages_for(op->exchange, bytes);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* Blocks of as many bytes, from memory to memory. */
+static int exchange_long_blocks(team_t * team, op_t * op)
+{
+    int mpi_errno = make_exchange(team, op);
+
+    MPIR_ERR_CHECK(mpi_errno);
+    op->in_memory = true;
+    mpi_errno = begin_exchange(team, &op->from, &op->to, true, op->in_place, op->exchange);
 
   fn_fail:
     return mpi_errno;
@@ -365,6 +402,17 @@ static void begin_second_stage(team_t * team, op_t * op)
     op->wanted_by = NOBODY;
     op->entered = op->page = 0;
     op->heard_all = false;
+}
+
+/* Nobody comes to its memory any more; after a failure in it, too. */
+static void end_in_memory(team_t * team, op_t * op)
+{
+    if (team->in_memory != op)
+        return;
+    pm_team_look_at(team->team, op->step);
+    if (op->mpi_errno)
+        withdraw(team);
+    team->in_memory = NULL;
 }
 
 static void free_op_data(op_t * op)

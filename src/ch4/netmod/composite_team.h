@@ -24,6 +24,7 @@ typedef struct MPIDI_COMPOSITE_team {
     pm_switch ways[PM_COLLECTIVES];
     size_t limit;               /* of the collective that we are in: what is longer stays where it is; more than a page goes in pieces */
     uint64_t apart;             /* up to this step others may be far behind: it follows a long collective, or is one */
+    const void *in_memory;      /* the collective that goes from memory to memory and ends later; there is one at a time */
     int gone;                   /* who is: nothing goes on any more; -1: nobody */
     MPIDI_COMPOSITE_collective_t collective;    /* that we are in */
     bool harmless;              /* what went wrong last: a rank said another number of bytes than it should, and nothing else */

@@ -488,20 +488,6 @@ static int for_visits(team_t * team, const void *what)
     return first;
 }
 
-/* After a failure: nobody comes to our memory any more. */
-static void withdraw(team_t * team)
-{
-    MPIDI_COMPOSITE_team_give_up(team, team->rank);
-    for (int rank = 0; rank < team->ranks; rank++)
-        for (int out = 0; out < 2 && rank != team->rank; out++) {
-            int from = out ? team->rank : rank, to = out ? rank : team->rank;
-            if (pm_team_claim(team->team, from, to))
-                continue;
-            while (!pm_team_is_copied(team->team, from, to) && !pm_team_is_gone(team->team, rank))
-                sched_yield();
-        }
-}
-
 /* A rank has come: with all that it has for us on a page, with the first slice, or with errands. */
 static int visit(team_t * team, exchange_t * exchange, visits_t * visits, int rank)
 {

@@ -180,15 +180,20 @@ MPL_STATIC_INLINE_PREFIX int await_readers(team_t * team)
     return mpi_errno ? mpi_errno : MPIDI_COMPOSITE_team_await_all(team);
 }
 
-MPL_STATIC_INLINE_PREFIX int mismatch(team_t * team, size_t said, size_t expected)
+MPL_STATIC_INLINE_PREFIX int other_size(size_t said, size_t expected)
 {
     int mpi_errno = MPI_SUCCESS;
 
-    /* What stays where it is takes another step. */
-    team->harmless = MPL_MAX(said, expected) <= MPL_MIN(team->limit, PM_TEAM_CARD);
     MPIR_ERR_SET2(mpi_errno, MPI_ERR_OTHER, "**collective_size_mismatch", "**collective_size_mismatch %d %d", (int) said,
                   (int) expected);
     return mpi_errno;
+}
+
+MPL_STATIC_INLINE_PREFIX int mismatch(team_t * team, size_t said, size_t expected)
+{
+    /* What stays where it is takes another step. */
+    team->harmless = MPL_MAX(said, expected) <= MPL_MIN(team->limit, PM_TEAM_CARD);
+    return other_size(said, expected);
 }
 
 /* What a rank entered with, which must be so much; it is the user's error if it is not. */

@@ -2,6 +2,8 @@
 #ifndef COMPOSITE_TEAM_EXCHANGE_H_INCLUDED
 #define COMPOSITE_TEAM_EXCHANGE_H_INCLUDED
 
+#include <sched.h>
+
 #include "composite_team_data.h"
 
 /* What is exchanged when a page has a slice for each rank, of as many bytes, and as many pages follow each other as are needed. */
@@ -177,6 +179,30 @@ MPL_STATIC_INLINE_PREFIX int run_errands(team_t * team, const exchange_t * excha
 
   fn_fail:
     return mpi_errno;
+}
+
+/* After a failure in the step that is looked at: nobody comes to our memory any more. */
+MPL_STATIC_INLINE_PREFIX void withdraw(team_t * team)
+{
+    MPIDI_COMPOSITE_team_give_up(team, team->rank);
+    for (int rank = 0; rank < team->ranks; rank++)
+        for (int out = 0; out < 2 && rank != team->rank; out++) {
+            int from = out ? team->rank : rank, to = out ? rank : team->rank;
+            if (pm_team_claim(team->team, from, to))
+                continue;
+            while (!pm_team_is_copied(team->team, from, to) && !pm_team_is_gone(team->team, rank))
+                sched_yield();
+        }
+}
+
+/* A rank between which and us something has not been copied yet; ours: there is none. */
+MPL_STATIC_INLINE_PREFIX int errands_wait_for(const team_t * team, const exchange_t * exchange)
+{
+    for (int rank = 0; rank < team->ranks; rank++)
+        if ((exchange->received[rank] && !pm_team_is_copied(team->team, rank, team->rank)) ||
+            (exchange->sent[rank] && !pm_team_is_copied(team->team, team->rank, rank)))
+            return rank;
+    return team->rank;
 }
 
 /* Where nobody knows what others have for others: who can, enters with all on one page, behind a table of where each part is; who cannot,

@@ -196,11 +196,18 @@ class TeamBoard {
         Fence<Atomic>::place(std::memory_order_seq_cst);
         if (head().sleepers.load(std::memory_order_relaxed) == 0) [[likely]]
             return;
-        for (int rank = 0; rank < ranks_; ++rank) {
-            const std::int32_t awaits = seat(rank).awaits.load(std::memory_order_relaxed);
-            if (rank != rank_ && (awaits == rank_ + 1 || awaits == everybody))
+        for (int rank = 0; rank < ranks_; ++rank)
+            if (awaits_us(rank))
                 wake(rank);
-        }
+    }
+    // After something that only this one waits for.
+    template <class Wake>
+    void wake_one(int rank, Wake wake)
+    {
+        // [Y4] pairs with [Y3].
+        Fence<Atomic>::place(std::memory_order_seq_cst);
+        if (awaits_us(rank))
+            wake(rank);
     }
 
     // It has left, or given up: it enters nothing any more.
@@ -251,6 +258,11 @@ class TeamBoard {
     Atomic<std::uint64_t> &claim_of(int from, int to) const
     {
         return reinterpret_cast<Atomic<std::uint64_t> *>(memory_ + claims_at(ranks_))[from * ranks_ + to];
+    }
+    bool awaits_us(int rank) const
+    {
+        const std::int32_t awaits = seat(rank).awaits.load(std::memory_order_relaxed);
+        return rank != rank_ && (awaits == rank_ + 1 || awaits == everybody);
     }
     // How many steps a rank may be before the last one.
     std::uint64_t room_for(std::size_t size) const { return places_for(size) - ahead_; }

@@ -149,12 +149,7 @@ int pm_team_claim(pm_team *team, int from, int to)
 void pm_team_has_copied(pm_team *team, int from, int to)
 {
     team->board.has_copied(from, to);
-    wake(team);
-}
-
-int pm_team_is_claimed(const pm_team *team, int from, int to)
-{
-    return team->board.is_claimed(from, to);
+    team->board.wake_one(from == team->board.rank() ? to : from, [&](int rank) { pm_nudge(team->peer(rank)); });
 }
 
 int pm_team_is_copied(const pm_team *team, int from, int to)

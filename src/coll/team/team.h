@@ -59,7 +59,6 @@ int pm_team_has_finished(const pm_team * team, int rank, uint64_t step);
 /* In the step that is looked at, what goes from a rank's memory to another's is copied by whichever of the two claims it first. */
 int pm_team_claim(pm_team * team, int from, int to);
 void pm_team_has_copied(pm_team * team, int from, int to);
-int pm_team_is_claimed(const pm_team * team, int from, int to);
 int pm_team_is_copied(const pm_team * team, int from, int to);
 
 /* Where there is no room, or not much: one who has not come far enough. */

@@ -41,6 +41,7 @@ int answer(const pm_remote *remote, pm::Status status, std::size_t size)
         return pm::failed(remote->peer->used->error());
     remote->peer->messages++;
     remote->peer->bytes += size;
+    remote->peer->run.pass_over();
     return PM_OK;
 }
 
