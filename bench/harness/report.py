@@ -390,8 +390,8 @@ SECTIONS = [
     Section("Bi-directional bandwidth", "bibw", lambda key: True, _size, "Both directions together, a window of 4 messages."),
     Section("Threads", "threads", lambda key: True, lambda key: f"{_size(key)}, {key[1]}",
             "Messages a second between two ranks under MPI_THREAD_MULTIPLE, both ways together: rank 0 with one thread that sends "
-            "and receives in turn, with a thread for each, and both ranks with a thread for each. The last two have more threads "
-            "than two cores.", baseline=("one thread", lambda key: (key[0], "one thread", *key[2:]))),
+            "and receives in turn, with a thread for each, and both ranks with a thread for each; then both with 2, 4 and "
+            "8 threads, each of which sends and receives in turn on a communicator of its own. All but the first have more threads than two cores.", baseline=("one thread", lambda key: (key[0], "one thread", *key[2:]))),
     Section("Put and flush, memory of MPI_Win_allocate", "put", _put_wanted("allocate"), _put_label),
     Section("Put and flush, memory of the user (MPI_Win_create)", "put", _put_wanted("create"), _put_label),
     *_rma_sections(),

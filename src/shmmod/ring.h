@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/fence.h"
 #include "pm/message.h"
 
 namespace pm::shmem {
@@ -29,6 +30,7 @@ inline constexpr std::size_t smallest_piece = 8 * 1024;  // of a longer one
 inline constexpr std::size_t largest_piece = 32 * 1024;
 inline constexpr std::size_t largest_header = 4 * 1024;
 inline constexpr std::size_t first_limit = 32 * 1024;  // of the bulk area; holds the longest header with the longest whole piece
+inline constexpr std::uint32_t cells_ahead = 8;  // of the one that is written, which the producer fetches from the consumer's cache
 inline constexpr std::uint32_t report_interval = 16;  // cells consumed between two reports to the producer
 inline constexpr std::size_t line_pair = 128;         // keeps two writers off one cache line and its neighbour
 
@@ -41,8 +43,10 @@ template <template <class> class Atomic>
 struct RingControl {
     alignas(line_pair) Atomic<std::uint32_t> consumed;  // written by the consumer
     Atomic<std::uint32_t> pull_works;                   // written by the consumer: 1 it can read the producer's memory
+    alignas(line_pair / 2) Atomic<std::uint32_t> attended;  // written by the consumer, seldom: see Producer::is_attended
     alignas(line_pair) Atomic<std::uint32_t> open;      // written by the producer, not 0 when the rest of this line is valid
     std::int32_t producer_process;
+    std::uint32_t producer_is_fenced;                   // not 0: by heavy fences of others
     std::uint64_t producer_started;                     // see base/process.h
     std::uint64_t producer_probe_address;               // of producer_probe_value in the producer's memory
     std::uint64_t producer_probe_value;                 // who it is, too: no two channels have the same
@@ -174,6 +178,14 @@ class Producer {
         memory_->control.open.store(ring_closed, std::memory_order_release);
     }
 
+    // After a push: the consumer looks at this ring whenever it looks at anything, and need not be told.
+    bool is_attended() const
+    {
+        // [D6] what was pushed is before it; pairs with [D7] in Consumer::leave.
+        UnevenFence<Atomic>::light();
+        return memory_->control.attended.load(std::memory_order_relaxed) != 0;
+    }
+
     // The bulk area has no memory and there is none to be had.
     bool starved() const { return exhausted_ && limit_ == 0; }
     bool pull_works() const { return memory_->control.pull_works.load(std::memory_order_relaxed) == 1; }
@@ -253,6 +265,7 @@ class Producer {
         bulk_end_[next_ % cell_count] = bulk_end;
         // [P1] publishes the cell's bytes and its bulk part; pairs with [P2] in Consumer::peek.
         cell.word.store(detail::make_word(next_, kind, tag, a), std::memory_order_release);
+        __builtin_prefetch(&cell_at(next_ + cells_ahead), 1);
         ++next_;
     }
 
@@ -331,6 +344,7 @@ class Consumer {
     void pop(CellKind kind)
     {
         ++next_;
+        __builtin_prefetch(&memory_->cells[(next_ + 1) % cell_count]);
         if (kind != CellKind::small || next_ % report_interval == 0)
             report();
     }
@@ -343,6 +357,16 @@ class Consumer {
     }
     // On behalf of a producer that has died.
     void close() { memory_->control.open.store(ring_closed, std::memory_order_relaxed); }
+
+    // From now on the producer need not ring: this ring is looked at as long as we do not sleep. Of a producer that is fenced.
+    void attend() { memory_->control.attended.store(1, std::memory_order_relaxed); }
+    // What was pushed without a ring is seen by ready() and peek() from here on, and from now on it rings.
+    void leave()
+    {
+        memory_->control.attended.store(0, std::memory_order_relaxed);
+        // [D7] pairs with [D6] in Producer::is_attended.
+        UnevenFence<Atomic>::heavy();
+    }
 
     void report_pull_works(bool works) { memory_->control.pull_works.store(works ? 1 : 2, std::memory_order_relaxed); }
     const RingControl<Atomic> &control() const { return memory_->control; }

@@ -107,6 +107,7 @@ Result<std::unique_ptr<Shmem>> Shmem::create(const Settings &settings, const Sin
     device->card_.file = file;
     device->card_.grant = core_grant();
     probe_word = device->card_.token + region;
+    device->is_fenced_ = UnevenFence<std::atomic>::prepare();
     device->header_->wake_file.store(-1, std::memory_order_relaxed);
     device->header_->memory.store(detail::round_up(sizeof(SegmentHeader), page_size()), std::memory_order_relaxed);
     device->header_->magic = segment_magic;
@@ -363,6 +364,7 @@ Status Shmem::attach(Peer *peer)
 
     auto memory = reinterpret_cast<RingMemory<std::atomic> *>(mapping.value().data());
     memory->control.producer_process = card_.process;
+    memory->control.producer_is_fenced = is_fenced_;
     memory->control.producer_started = header_->started;
     memory->control.producer_probe_address = header_->probe_address;
     memory->control.producer_probe_value = header_->token;
@@ -519,13 +521,46 @@ unsigned Shmem::drain(Incoming *incoming)
         incoming->consumer.pop(view.kind);
         ++count;
     }
-    if (count > 0 && recent_ != incoming) {
-        recent_ = incoming;
-        recent_bit_ = header_->claimed.load(std::memory_order_relaxed) <= ready_bits ? ready_bit(incoming->slot) : 0;
-    }
-    if (count == cells_a_drain)
+    if (count > 0)
+        has_heard(incoming, count);
+    if (count == cells_a_drain && !(attending_ && incoming == recent_))
         header_->ready.fetch_or(ready_bit(incoming->slot), std::memory_order_relaxed);  // come back
     return count;
+}
+
+// Whom we hear again and again is attended to, until we hear others as often, or sleep.
+void Shmem::has_heard(Incoming *incoming, unsigned count)
+{
+    if ((incoming == recent_) == attending_) {
+        in_a_row_ = 0;
+    } else {
+        in_a_row_ += count;
+    }
+    if (incoming == recent_) {
+        if (!attending_ && may_attend_ && in_a_row_ >= cells_before_attending && incoming->consumer.control().producer_is_fenced != 0) {
+            incoming->consumer.attend();
+            attending_ = true;
+            in_a_row_ = 0;
+        }
+        return;
+    }
+    if (attending_ && in_a_row_ < cells_before_leaving)
+        return;
+    leave_recent();
+    recent_ = incoming;
+    recent_bit_ = header_->claimed.load(std::memory_order_relaxed) <= ready_bits ? ready_bit(incoming->slot) : 0;
+    in_a_row_ = 0;
+}
+
+void Shmem::leave_recent()
+{
+    if (!attending_)
+        return;
+    attending_ = false;
+    in_a_row_ = 0;
+    recent_->consumer.leave();
+    if (recent_->consumer.ready())
+        header_->ready.fetch_or(ready_bit(recent_->slot), std::memory_order_relaxed);
 }
 
 unsigned Shmem::drain_ready(std::uint32_t bits)
@@ -602,6 +637,7 @@ void Shmem::give_back(std::uint32_t slot)
     if (recent_ == incoming.get()) {
         recent_ = nullptr;
         recent_bit_ = 0;
+        attending_ = false;
     }
     // Memory that stays is cleared instead.
     if (!give_up(host_->descriptor(), card_.region + slot_offset(slot), slot_room))

@@ -136,7 +136,17 @@ class Shmem {
         if (recent_ != nullptr && recent_->consumer.ready() && ++recent_turns_ % recent_turns_in_a_row != 0)
             return drain(recent_);
         std::uint32_t bits = take_ready(&header_->ready);
+        if (attending_)
+            bits |= ready_bit(recent_->slot);
         return bits == 0 ? 0 : drain_ready(bits);
+    }
+
+    // Whether a sender that is heard again and again is spared the ready word: only where one thread polls and sleeps, on a core of its own.
+    void attend_senders(bool allowed)
+    {
+        may_attend_ = allowed && is_fenced_;
+        if (!may_attend_)
+            leave_recent();
     }
 
     // poll() would deliver nothing. The bit of the ring that has just spoken says nothing that the ring does not: it is left alone, so that
@@ -147,7 +157,11 @@ class Shmem {
                (header_->ready.load(std::memory_order_relaxed) & ~(sleeping | recent_bit_)) == 0;
     }
 
-    bool arm() { return arm_doorbell(&header_->ready); }
+    bool arm()
+    {
+        leave_recent();
+        return arm_doorbell(&header_->ready);
+    }
     void sleep(std::chrono::nanoseconds limit) { sleep_on_doorbell(&header_->ready, limit); }
     void disarm() { disarm_doorbell(&header_->ready); }
     // For an owner that sleeps on other things as well: from now on a sender that finds us armed makes this descriptor readable
@@ -218,6 +232,7 @@ class Shmem {
 
   private:
     static constexpr std::uint32_t recent_turns_in_a_row = 16;  // then the others have a turn
+    static constexpr unsigned cells_before_attending = 64, cells_before_leaving = 256;
 
     // The receiving side of one pair.
     struct Incoming {
@@ -237,6 +252,8 @@ class Shmem {
     Shmem() = default;
     void ring(Peer *peer)
     {
+        if (peer->producer.is_attended())
+            return;
         ring_doorbell(peer->ready, peer->bit, [this, peer] { wake(peer); });
     }
     void wake(Peer *peer);
@@ -247,6 +264,8 @@ class Shmem {
     static std::byte *find_published(Peer *peer, std::uint64_t address, std::size_t size);
     Status send_parts(Peer *peer, const Message &message, SendProgress *progress);
     unsigned drain(Incoming *incoming);
+    void has_heard(Incoming *incoming, unsigned count);
+    void leave_recent();
     unsigned drain_ready(std::uint32_t bits);
     Incoming *incoming_of(std::uint32_t slot);
     void give_back(std::uint32_t slot);
@@ -276,6 +295,9 @@ class Shmem {
     Incoming *recent_ = nullptr;  // whom we heard last: looked at first
     std::uint32_t recent_bit_ = 0;  // of the ready word, where it is nobody else's
     std::uint32_t recent_turns_ = 0;
+    bool is_fenced_ = false, may_attend_ = false;
+    bool attending_ = false;  // recent_ does not ring
+    unsigned in_a_row_ = 0;   // cells of recent_, or of others while it is attended to
     std::vector<Peer *> foreign_;  // peers of other jobs
     std::vector<Peer *> own_;      // and of ours, in the order in which they are looked after
     // Senders that left before we were connected to them, the last of many.

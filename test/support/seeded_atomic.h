@@ -215,4 +215,10 @@ struct Fence<test::SeededAtomic> {
     static void place(std::memory_order order) { test::Schedule::current().fence(order); }
 };
 
+template <>
+struct UnevenFence<test::SeededAtomic> {
+    static void light() {}
+    static void heavy() { test::Schedule::current().fence_everywhere(); }
+};
+
 }  // namespace pm

@@ -118,17 +118,19 @@ class Schedule {
     void fence(std::memory_order order)
     {
         step();
-        Thread &self = *threads_[running_];
-        if (order != std::memory_order_release)
-            self.clock.merge(self.to_acquire);
-        if (order == std::memory_order_seq_cst) {
-            self.fenced_at = this->order();
-            self.clock.merge(fences_);
-            fences_.merge(self.clock);
-        }
-        if (order != std::memory_order_acquire)
-            self.fenced = self.clock;
-        ++self.clock.at[running_];  // what comes behind the fence is not before it
+        place_fence(running_, order);
+        move();
+    }
+
+    // As if every thread placed one of sequential consistency, wherever it is.
+    void fence_everywhere()
+    {
+        step();
+        place_fence(running_, std::memory_order_seq_cst);
+        for (std::size_t thread = 0; thread < threads_.size(); ++thread)
+            if (thread != running_)
+                place_fence(thread, std::memory_order_seq_cst);
+        place_fence(running_, std::memory_order_seq_cst);
         move();
     }
 
@@ -188,6 +190,21 @@ class Schedule {
     }
 
   private:
+    void place_fence(std::size_t thread, std::memory_order order)
+    {
+        Thread &self = *threads_[thread];
+        if (order != std::memory_order_release)
+            self.clock.merge(self.to_acquire);
+        if (order == std::memory_order_seq_cst) {
+            self.fenced_at = this->order();
+            self.clock.merge(fences_);
+            fences_.merge(self.clock);
+        }
+        if (order != std::memory_order_acquire)
+            self.fenced = self.clock;
+        ++self.clock.at[thread];  // what comes behind the fence is not before it
+    }
+
     template <class>
     friend class SeededAtomic;
 

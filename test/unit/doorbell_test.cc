@@ -1,6 +1,7 @@
 // The ready word. Promise: what was published before its bit was rung is found by who takes the bit, and a receiver that sleeps
 // is woken: no wake-up is lost, in whatever order sender and sleeper come.
 #include "shmmod/doorbell.h"
+#include "shmmod/ring.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -206,6 +207,55 @@ std::string seeded_run(std::uint64_t seed, unsigned senders)
 TEST(DoorbellSeeded, WakesASleeperAndShowsItWhatWasPublished)
 {
     test::for_each_seed(5000, [](std::uint64_t seed) { return seeded_run(seed, 1 + seed % 3); });
+}
+
+// A sender whose ring is attended to does not ring. As Shmem::ring(), poll() and arm(), with a receiver that attends, leaves and sleeps whenever it
+// likes.
+std::string attended_run(std::uint64_t seed)
+{
+    constexpr unsigned messages = 12;
+    Schedule schedule(seed);
+    SeededAtomic<std::uint32_t> ready;
+    auto memory = std::make_unique<RingMemory<SeededAtomic>>();
+    schedule.spawn([&] {
+        Producer<SeededAtomic> producer(memory.get(), nullptr, {});
+        for (unsigned i = 0; i < messages; ++i) {
+            schedule.require(producer.push_small({}), "there is room");
+            if (!producer.is_attended())
+                ring_doorbell(&ready, ready_bit(0));
+        }
+    });
+    schedule.spawn([&] {
+        Consumer<SeededAtomic> consumer(memory.get(), nullptr);
+        CellView view;
+        bool attending = false;
+        for (unsigned seen = 0; seen < messages;) {
+            if (take_ready(&ready) != 0 || attending)
+                for (; consumer.peek(&view); ++seen)
+                    consumer.pop(view.kind);
+            if (!attending && schedule.random().one_in(3)) {
+                consumer.attend();
+                attending = true;
+            }
+            if (!schedule.random().one_in(3))
+                continue;
+            if (attending) {
+                consumer.leave();
+                attending = false;
+                if (consumer.ready())
+                    ready.fetch_or(ready_bit(0), std::memory_order_relaxed);
+            }
+            if (seen < messages && arm_doorbell(&ready))
+                sleep_on_doorbell(&ready, forever);
+            disarm_doorbell(&ready);
+        }
+    });
+    return schedule.run();
+}
+
+TEST(DoorbellSeeded, LosesNothingOfASenderThatIsAttendedTo)
+{
+    test::for_each_seed(5000, attended_run);
 }
 
 }  // namespace

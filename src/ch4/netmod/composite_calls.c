@@ -2,6 +2,7 @@
 #include <mpidimpl.h>
 #include "composite_calls.h"
 
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -137,9 +138,11 @@ static const MPIDI_COMPOSITE_function *name_call(MPIDI_COMPOSITE_call * call, ui
 
 size_t MPIDI_COMPOSITE_look(MPIDI_COMPOSITE_thread * thread, MPIDI_COMPOSITE_call * call)
 {
-    /* [K2] the record is that of the call, or of one that came later; pairs with [K1] in call_begin() */
-    size_t depth = MPIDI_COMPOSITE_depth_of(__atomic_load_n(&thread->now, __ATOMIC_ACQUIRE));
+    size_t depth = MPIDI_COMPOSITE_depth_of(__atomic_load_n(&thread->now, __ATOMIC_RELAXED));
 
+    /* [K2] the record is that of the call, or of one that came later; pairs with [K1] in call_begin(). The kernel has other threads place a fence
+     * where they are: base/fence.h. Where it cannot, a call that has just begun may be told as the one before it. */
+    (void) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
     name_call(call, __atomic_load_n(&MPIDI_COMPOSITE_kept_at(thread, depth ? depth - 1 : 0)->what, __ATOMIC_RELAXED));
     return depth;
 }

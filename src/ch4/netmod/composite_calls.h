@@ -102,7 +102,10 @@ static inline void MPIDI_COMPOSITE_call_begin(MPIDI_COMPOSITE_thread *thread, ui
     now += MPIDI_COMPOSITE_ONE_CALL + MPIDI_COMPOSITE_ONE_DEEPER;
     MPIDI_COMPOSITE_ONCE(now);
     MPIDI_COMPOSITE_WORD(uint64_t, its->what) = now + (uint64_t) function;
-    __atomic_store_n(&thread->now, now, __ATOMIC_RELEASE);      /* [K1] whoever sees it finds `what`; pairs with [K2] */
+    /* [K1] Whoever sees it finds `what`; pairs with [K2], which does the work of both. A release here would cost: on ARM every acquiring load
+     * behind it waits until all that this rank has stored before has arrived, messages as well. */
+    __asm__ volatile ("":::"memory");
+    MPIDI_COMPOSITE_WORD(uint64_t, thread->now) = now;
     if (__builtin_expect(untold != NULL, 0)) {
         int left = untold[function] - 1;
         if (__builtin_expect(MPIDI_COMPOSITE_depth_of(now) != 1 || left < 0, 0))

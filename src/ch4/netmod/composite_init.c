@@ -21,6 +21,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+int MPIDI_COMPOSITE_has_threads;        /* composite_counts.h */
+
 /* Whether this process has no open device. It says so in init_world, when all processes are in the same place: a process that
  * ends while another one talks to the process manager takes Hydra's proxy along, and with it what was said. */
 static int without_device = 0;

@@ -107,6 +107,8 @@ pm_core *pm_open(const pm_setup *setup)
 void pm_allow_threads(pm_core *core)
 {
     core->threads = true;
+    if (core->links.direct != nullptr)
+        core->links.direct->attend_senders(false);
 }
 
 void pm_close(pm_core *core)
