@@ -244,7 +244,7 @@ int pm_send_packed(pm_peer *peer, int tag, const void *header, size_t header_siz
 int pm_send_now(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size)
 {
     if (header_size == pm::short_header && !peer->core->threads && peer->queue.empty()) [[likely]] {
-        if (!peer->used->try_send_short(static_cast<std::uint8_t>(tag), header, data, size)) [[unlikely]]
+        if (!peer->used.alone()->try_send_short(static_cast<std::uint8_t>(tag), header, data, size)) [[unlikely]]
             return 0;
         accepted(peer);
         count(peer, size);

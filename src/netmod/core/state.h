@@ -65,6 +65,8 @@ class UsedPath {
     }
     operator Path *() const { return path_.load(std::memory_order_acquire); }  // [U2] pairs with [U1]
     Path *operator->() const { return *this; }
+    // Of a process with one thread: an acquiring load waits on ARM for what the message before has stored.
+    Path *alone() const { return path_.load(std::memory_order_relaxed); }
 
   private:
     std::atomic<Path *> path_{nullptr};
