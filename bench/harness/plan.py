@@ -4,12 +4,12 @@ import os
 from dataclasses import dataclass
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PAIR_PROGRAMS = ("pingpong", "anysource", "rate", "bibw", "put", "notify")
+PAIR_PROGRAMS = ("pingpong", "anysource", "strided", "rate", "bibw", "put", "notify")
 UDP_PROGRAMS = ("net_limits", "net_pingpong", "net_alltoone", "net_loss", "net_recovery", "net_sockets", "net_sor", "net_othello")
 COC_PROGRAMS = ("net_jacobi", "net_alltoall", "net_colltable")      # on a cluster of clusters
 NETWORK_PROGRAMS = (UDP_PROGRAMS + ("net_mcast", "net_ucx", "net_rma", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
                     + ("net_notify", "net_fuzzy", "net_cshift", "net_objects"))
-PROGRAMS = (("limits",) + PAIR_PROGRAMS + ("rma", "threads", "coll", "colltable", "fuzzy", "background", "cshift", "laplace", "mcast", "init", "idle", "objects")
+PROGRAMS = (("limits",) + PAIR_PROGRAMS + ("cold", "rma", "threads", "coll", "colltable", "fuzzy", "background", "cshift", "laplace", "mcast", "init", "idle", "objects")
             + NETWORK_PROGRAMS)
 ON_DEMAND = ("colltable",)           # only when it is named: as long as all others together
 OBJECT_PROGRAMS = ("objects", "net_objects")        # C++, with the object library
@@ -33,6 +33,7 @@ EXAMPLES = ("sor", "othello", "jacobi", "cshift", "laplace")    # in examples/, 
 # The descriptions of the clusters. On the first the kernel hands 64 KB over at once, as with a network card that cuts them up; on
 # the second each packet goes, and is lost, by itself.
 HOSTS, LOSSY_HOSTS = "test/coc/four-hosts", "test/coc/lossy-hosts"
+COLD_SIZES = (8, 1024, 16384, 262144)
 RMA_CROWD = 8                       # on one host: seven on the memory of one
 CROWD = 16                          # ranks on four hosts
 LOSSES = (0, 1, 5, 20)              # percent
@@ -242,6 +243,8 @@ def plan(only, ranks, cores, quick, table_ranks=TABLE_RANKS, operations=TABLE):
             jobs.append(Job(program, 0, time))
         elif program in PAIR_PROGRAMS:
             jobs.append(Job(program, 2, time))
+        elif program == "cold":
+            jobs += [Job(program, 2, time + ("--sizes", str(size))) for size in COLD_SIZES]
         elif program == "rma":
             jobs += [Job(program, 2, time), *(Job(program, 2, time + ("--operation", f"swap_flush{memory}")) for memory in ("", "_create")),
                      Job(program, RMA_CROWD, long_time)]

@@ -118,12 +118,15 @@ class Shmem {
         return true;
     }
 
-    // The same with a header of short_header bytes.
+    // The same with a header of short_header bytes. The first one, too: whoever has to keep it until the peer is attached pays more. No other
+    // thread is sending.
     bool try_send_short(Peer *peer, std::uint8_t tag, const void *header, const void *data, std::size_t size)
     {
+        if (peer->ready == nullptr && attach(peer) != Status::ok) [[unlikely]]
+            return false;
         if (short_header + size > small_capacity) [[unlikely]]
             return try_send_whole(peer, {tag, header, short_header, {data, size, nullptr, nullptr}});
-        if (peer->ready == nullptr || !peer->producer.push_short(tag, header, data, size)) [[unlikely]]
+        if (!peer->producer.push_short(tag, header, data, size)) [[unlikely]]
             return false;
         ring(peer);
         return true;

@@ -1,0 +1,58 @@
+/* Ping-pong of vectors between ranks 0 and 1: blocks of 64 bytes, each followed by as many that are left out. The size is that of the data. */
+#include "bench.h"
+
+enum { BLOCK = 64 };
+
+struct exchange {
+    char *outgoing;
+    char *incoming;
+    MPI_Datatype type;
+};
+
+static void pingpong(const struct bench *bench, long iterations, void *context)
+{
+    const struct exchange *exchange = context;
+    for (long i = 0; i < iterations; i++) {
+        if (bench->rank == 0)
+            MPI_Send(exchange->outgoing, 1, exchange->type, 1, 0, MPI_COMM_WORLD);
+        MPI_Recv(exchange->incoming, 1, exchange->type, 1 - bench->rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (bench->rank == 1)
+            MPI_Send(exchange->outgoing, 1, exchange->type, 0, 0, MPI_COMM_WORLD);
+    }
+}
+
+/* What is between the blocks is left as it was. */
+static void verify(const struct bench *bench, const char *buffer, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        const char expected = i / BLOCK % 2 == 0 ? bench_pattern(i, (unsigned) (1 - bench->rank)) : 0;
+        if (buffer[i] != expected)
+            bench_fail(bench, "received data are wrong");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct bench bench;
+    bench_init(&bench, "strided", "4096,16384,65536,262144,1048576", 2, 2, &argc, &argv);
+    const size_t largest = 2 * bench_largest(&bench);
+    struct exchange exchange = { bench_buffer(&bench, largest), bench_buffer(&bench, largest), MPI_DATATYPE_NULL };
+
+    for (int i = 0; i < bench.size_count; i++) {
+        const size_t bytes = 2 * bench.sizes[i];
+        MPI_Type_vector((int) (bench.sizes[i] / BLOCK), BLOCK, 2 * BLOCK, MPI_CHAR, &exchange.type);
+        MPI_Type_commit(&exchange.type);
+        bench_fill(exchange.outgoing, bytes, (unsigned) bench.rank);
+        memset(exchange.incoming, 0, bytes);
+        pingpong(&bench, 1, &exchange);
+        verify(&bench, exchange.incoming, bytes);
+
+        const double one_way = bench_measure(&bench, pingpong, &exchange, BENCH_TIME_OF_ROOT) / 2;
+        bench_emit(&bench, "latency", bench.sizes[i], one_way * 1e6, "us");
+        MPI_Type_free(&exchange.type);
+    }
+    free(exchange.outgoing);
+    free(exchange.incoming);
+    bench_finalize(&bench);
+    return 0;
+}
