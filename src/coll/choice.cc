@@ -124,8 +124,10 @@ Result<std::vector<Line>> read_table(const std::string &path)
 {
     const std::string setting = " (MPIR_CVAR_CH4_COMPOSITE_COLL_TABLE)";
     std::ifstream file(path);
-    if (!file)
-        return pm::system_error("the table of collectives " + path + setting, errno);
+    if (!file) {
+        Error error = pm::system_error("the table of collectives " + path + setting, errno);
+        return Error{error.status, error.text + "; mpicomposite collectives -o FILE writes one"};
+    }
     Result<std::vector<Line>> table = parse_table(file, path);
     if (file.bad())
         return Error{Status::failed, path + " could not be read" + setting};

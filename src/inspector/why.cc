@@ -13,11 +13,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/escape.h"
 #include "base/file.h"
 #include "inspector/asking.h"
 #include "inspector/commands.h"
@@ -88,6 +90,23 @@ std::vector<pid_t> all_mpiexecs()
                 if (std::ranges::find(found, *process) == found.end() && access(("/proc/" + std::to_string(*process) + "/fd").c_str(), R_OK) == 0)
                     found.push_back(*process);
     return found;
+}
+
+// Whether a process was started by another one, or by what that started.
+bool stems_from(pid_t process, pid_t other)
+{
+    while (process > 1 && process != other)
+        process = parent_of(process);
+    return process == other;
+}
+
+// Its number, and its command as far as a line has room.
+std::string job_line(pid_t process)
+{
+    std::ifstream file("/proc/" + std::to_string(process) + "/cmdline", std::ios::binary);
+    std::string words((std::istreambuf_iterator<char>(file)), {});
+    std::ranges::replace(words, '\0', ' ');
+    return "\n    " + std::to_string(process) + "  " + plain_text(words.substr(0, 100));
 }
 
 struct Host {
@@ -234,26 +253,27 @@ int why(Words words)
         return ask_for_proxy(words.subspan(1));
     if (words.size() > 1)
         return refuse("why takes one number of a process at most");
-    pid_t process = 0;
-    if (words.empty()) {
-        std::vector<pid_t> found = all_mpiexecs();
+    std::vector<pid_t> found = all_mpiexecs();
+    if (!words.empty()) {
+        auto process = number(words[0]);
+        if (!process)
+            return refuse("\"" + std::string(words[0]) + "\" is no number of a process");
+        for (pid_t above = *process; above > 1; above = parent_of(above))
+            if (File connection = connect_to(above); connection.get() >= 0)
+                return tell(states_of(read_hosts(connection)));
+        // A script, or timeout(1) and its like, that started the job.
+        std::erase_if(found, [&](pid_t each) { return !stems_from(each, *process); });
         if (found.empty())
-            return complain("no mpiexec of yours runs on this host");
-        if (found.size() > 1) {
-            std::string list;
-            for (pid_t each : found)
-                list += " " + std::to_string(each);
-            return complain("there are several jobs: say which mpiexec is meant, by its number:" + list);
-        }
-        process = found[0];
-    } else if (auto given = number(words[0]))
-        process = *given;
-    else
-        return refuse("\"" + std::string(words[0]) + "\" is no number of a process");
-    for (pid_t above = process; above > 1; above = parent_of(above))
-        if (File connection = connect_to(above); connection.get() >= 0)
-            return tell(states_of(read_hosts(connection)));
-    return ask_alone(process);
+            return ask_alone(*process);
+    }
+    if (found.size() > 1) {
+        std::string list;
+        for (pid_t each : found)
+            list += job_line(each);
+        return complain("there are several jobs: say which mpiexec is meant, by its number:" + list);
+    }
+    File connection = found.empty() ? File() : connect_to(found[0]);
+    return connection.get() < 0 ? complain("no mpiexec of yours runs on this host") : tell(states_of(read_hosts(connection)));
 }
 
 }  // namespace pm::inspector

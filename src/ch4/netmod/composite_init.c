@@ -23,9 +23,9 @@
 
 int MPIDI_COMPOSITE_has_threads;        /* composite_counts.h */
 
-/* Whether this process has no open device. It says so in init_world, when all processes are in the same place: a process that
- * ends while another one talks to the process manager takes Hydra's proxy along, and with it what was said. */
-static int without_device = 0;
+/* Why this process cannot start, if it cannot. It says so in init_world, in the place of its card, when all processes are in the same place:
+ * one that ends while another one talks to the process manager takes Hydra's proxy along, and with it what was said. */
+static char *trouble = NULL;
 
 /* The file that the ranks of this host share. Without it (a container for each rank, for one) all goes over the process manager, and
  * each rank has a file of its own. */
@@ -82,6 +82,14 @@ static void attend(void)
     MPIDI_COMPOSITE_why_attend();
 }
 
+static char *too_small(int size)
+{
+    char sentence[120];
+
+    snprintf(sentence, sizeof sentence, "MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE is %d, and must be %d or more", size, PM_SEND_NOW_LIMIT);
+    return MPL_strdup(sentence);
+}
+
 int MPIDI_COMPOSITE_init_local(int *tag_bits)
 {
     int mpi_errno = MPI_SUCCESS;
@@ -95,13 +103,6 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     MPIDI_COMPOSITE_why_init();
     mpi_errno = join_host();
     MPIR_ERR_CHECK(mpi_errno);
-    /* What leaves at once must find a buffer where nobody expects it. */
-    if (MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE < PM_SEND_NOW_LIMIT) {
-        char sentence[120];
-        snprintf(sentence, sizeof sentence, "MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE is %d, and must be %d or more",
-                 MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE, PM_SEND_NOW_LIMIT);
-        MPIR_ERR_SETANDJUMP1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s", sentence);
-    }
     memset(&setup, 0, sizeof setup);
     setup.devices = MPIR_CVAR_CH4_COMPOSITE_DEVICES;
     setup.networks = MPIR_CVAR_CH4_COMPOSITE_NETWORKS;
@@ -130,9 +131,13 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     if (getenv("MPIR_CVAR_CTXID_EAGER_SIZE") == NULL)
         MPIR_CVAR_CTXID_EAGER_SIZE = MPIR_MAX_CONTEXT_MASK / 2;
     MPIDI_COMPOSITE_global.core = pm_make_room() == PM_OK ? pm_open(&setup) : NULL;
-    without_device = MPIDI_COMPOSITE_global.core == NULL || MPIDI_COMPOSITE_coll_init() != PM_OK || MPIDI_COMPOSITE_mcast_init() != PM_OK ||
+    if (MPIDI_COMPOSITE_global.core == NULL || MPIDI_COMPOSITE_coll_init() != PM_OK || MPIDI_COMPOSITE_mcast_init() != PM_OK ||
         MPIDI_COMPOSITE_windows_init() != PM_OK ||
-        MPIDI_COMPOSITE_active_init() != PM_OK || pm_measure_open(MPIDI_COMPOSITE_global.core) != PM_OK;
+        MPIDI_COMPOSITE_active_init() != PM_OK || pm_measure_open(MPIDI_COMPOSITE_global.core) != PM_OK)
+        trouble = MPL_strdup(pm_error_text());
+    /* What leaves at once must find a buffer where nobody expects it. */
+    else if (MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE < PM_SEND_NOW_LIMIT)
+        trouble = too_small(MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE);
     MPIDI_COMPOSITE_fuzzy_init();
 
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
@@ -145,7 +150,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     return mpi_errno;
 }
 
-/* A card on its way; size 0 when the rank has no device. */
+/* A card on its way, or a complaint. */
 typedef struct {
     int size;
     char bytes[PM_CARD_MAX];
@@ -259,11 +264,7 @@ static int exchange_cards(card_t ** all, const void **cards, size_t * sizes)
     card_t *mine = MPL_malloc(sizeof *mine, MPL_MEM_ADDRESS);
 
     MPIR_ERR_CHKANDJUMP(mine == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
-    mine->size = 0;
-    if (!without_device)
-        mine->size = (int) pm_card(MPIDI_COMPOSITE_global.core, mine->bytes);
-    else
-        fprintf(stderr, "composite: rank %d cannot start: %s\n", MPIR_Process.rank, pm_error_text());
+    mine->size = (int) (trouble == NULL ? pm_card(MPIDI_COMPOSITE_global.core, mine->bytes) : pm_complaint(trouble, mine->bytes));
     if (MPIR_Process.size == 1) {
         *all = mine;
         cards[0] = mine->bytes;
@@ -297,6 +298,34 @@ static int exchange_cards(card_t ** all, const void **cards, size_t * sizes)
     goto fn_exit;
 }
 
+/* No rank can start, as all of them know: rank 0 says why, and the job ends. Not as an error, which MPICH would have every rank tell with all its
+ * places; within MPI_Init there is no handler of errors that a program could have set. */
+static void end_job(const char *lines)
+{
+    if (MPIR_Process.rank == 0)
+        fputs(lines, stderr);
+    fflush(stdout);
+    fflush(stderr);
+    MPIR_pmi_barrier();         /* nobody leaves before it is said */
+    if (MPIR_Process.size > 1)  /* one that was started by itself has nobody to tell */
+        MPIR_pmi_abort(MPI_ERR_OTHER, "a job that cannot start");
+    MPL_exit(MPI_ERR_OTHER);
+}
+
+/* Goes on only where all ranks have a card, and those give every two of them a route. */
+static void check_job(const void **cards, const size_t * sizes)
+{
+    char *complaints = pm_complaints(cards, sizes, MPIR_Process.size);
+    char line[2000];
+
+    if (complaints != NULL)
+        end_job(complaints);
+    if (pm_check_job(MPIDI_COMPOSITE_global.core, cards, sizes, MPIR_Process.size) == PM_OK)
+        return;
+    snprintf(line, sizeof line, "composite: the job cannot start: %s\n", pm_error_text());
+    end_job(line);
+}
+
 int MPIDI_COMPOSITE_init_world(void)
 {
     int mpi_errno = MPI_SUCCESS;
@@ -307,21 +336,7 @@ int MPIDI_COMPOSITE_init_world(void)
     MPIR_ERR_CHKANDJUMP(cards == NULL || sizes == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
     mpi_errno = exchange_cards(&all, cards, sizes);
     MPIR_ERR_CHECK(mpi_errno);
-    if (without_device)
-        MPIDI_COMPOSITE_FAIL(mpi_errno);
-    for (int rank = 0; rank < MPIR_Process.size; rank++) {
-        if (sizes[rank] == 0) {
-            char sentence[80];
-            snprintf(sentence, sizeof sentence, "rank %d could not start; it said why", rank);
-            MPIR_ERR_SETANDJUMP1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s", sentence);
-        }
-    }
-    if (pm_check_job(MPIDI_COMPOSITE_global.core, cards, sizes, MPIR_Process.size) != PM_OK) {
-        if (MPIR_Process.rank == 0)
-            fprintf(stderr, "composite: the job cannot start: %s\n", pm_error_text());
-        MPIR_pmi_barrier();     /* as above: nobody leaves before it is said */
-        MPIDI_COMPOSITE_FAIL(mpi_errno);
-    }
+    check_job(cards, sizes);
     if (strcmp(MPIR_CVAR_CH4_COMPOSITE_PRIORITY, "measure") == 0) {
         mpi_errno = MPIDI_COMPOSITE_measure(cards, sizes);
         MPIR_ERR_CHECK(mpi_errno);

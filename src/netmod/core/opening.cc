@@ -6,11 +6,15 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "netmod/core/setup.h"
 #include "netmod/core/state.h"
+#include "netmod/report/complaints.h"
 
 using pm::failed;
 
@@ -102,6 +106,27 @@ pm_core *pm_open(const pm_setup *setup)
     if (std::string_view(setup->devices) != "auto" || std::string_view(setup->networks) != "auto")
         pm::tell_missing(opening.get());
     return opening.release();
+}
+
+size_t pm_complaint(const char *text, void *card)
+{
+    std::size_t size = std::min<std::size_t>(std::strlen(text), PM_CARD_MAX - 1);
+    std::byte *bytes = static_cast<std::byte *>(card);
+    *bytes = std::byte{0};
+    std::memcpy(bytes + 1, text, size);
+    return size + 1;
+}
+
+char *pm_complaints(const void *const *cards, const size_t *sizes, int count)
+{
+    std::vector<std::string> complaints(count);
+    for (int rank = 0; rank < count; ++rank) {
+        const char *card = static_cast<const char *>(cards[rank]);
+        if (sizes[rank] == 0 || *card == 0)
+            complaints[rank] = sizes[rank] < 2 ? "it did not say why" : std::string(card + 1, sizes[rank] - 1);
+    }
+    std::string text = pm::complaints_in_words(complaints);
+    return text.empty() ? nullptr : strdup(text.c_str());
 }
 
 void pm_allow_threads(pm_core *core)

@@ -75,6 +75,10 @@ void pm_allow_threads(pm_core *core);            /* several may call from now on
 void pm_close(pm_core *core);
 
 size_t pm_card(const pm_core *core, void *card);        /* into PM_CARD_MAX bytes; answers its size */
+/* Instead of a card, of a process that cannot start: why, behind a byte that no card begins with. */
+size_t pm_complaint(const char *text, void *card);
+/* What ranks complain of, as lines for a user; NULL when each has a card. The caller frees it. */
+char *pm_complaints(const void *const *cards, const size_t *sizes, int count);
 size_t pm_short_card(const pm_core *core, void *card);  /* into PM_SHORT_CARD_MAX bytes; see card.h */
 /* The same peer again for the same process, which is counted. pm_release() gives one back. After the last one, once what was sent is
  * with the device, all that the device has for the peer is given back, and it is no more; pm_close() ends all of them. */
