@@ -38,6 +38,7 @@ class TeamBoard {
     struct alignas(64) Seat {
         Atomic<std::uint64_t> finished;  // of steps that are entered before those before them are finished
         Atomic<std::int32_t> awaits;     // whom this rank sleeps for, and one more; or everybody
+        Atomic<std::uint32_t> joined;    // it has heard of the board
         Atomic<std::uint32_t> left;      // it does not look at the board any more
         Atomic<std::uint32_t> gave_up;
     };
@@ -49,6 +50,9 @@ class TeamBoard {
     {
         return pages_at(ranks) + static_cast<std::size_t>(ranks) * static_cast<std::size_t>(pages) * PM_TEAM_PAGE;
     }
+
+    // What every step needs; cards and pages are behind it, and a rank's are written by itself only.
+    static std::size_t size_of_notes(int ranks) { return cards_at(ranks); }
 
     // By whoever makes it, before others know of it.
     static void lay_out(void *memory, int ranks)
@@ -127,11 +131,14 @@ class TeamBoard {
         const auto seat = static_cast<std::uint64_t>(rank);
         if (size <= PM_TEAM_NOTE)
             return note_of(rank, step).data;
-        if (size <= PM_TEAM_CARD || size == PM_TEAM_ELSEWHERE)
+        if (is_card(size))
             return memory_ + cards_at(ranks_) + (seat * cards + step % cards) * PM_TEAM_CARD;
         return memory_ + pages_at(ranks_) + (seat * pages_ + step % pages_) * PM_TEAM_PAGE;
     }
     std::byte *place(std::size_t size) { return place_of(rank_, step_ + 1, size); }
+    // Of this rank's cards, or pages, the one that the next step takes. Only of what is longer than a note.
+    unsigned number_of_place(std::size_t size) const { return static_cast<unsigned>((step_ + 1) % places_for(size)); }
+    static bool is_card(std::uint64_t size) { return size <= PM_TEAM_CARD || size == PM_TEAM_ELSEWHERE; }
     // When there is room, and what is to be read has been written.
     void enter(std::uint64_t size, std::uint8_t collective = 0)
     {
@@ -210,6 +217,8 @@ class TeamBoard {
             wake(rank);
     }
 
+    void join() { seat(rank_).joined.store(1, std::memory_order_release); }
+    bool has_joined(int rank) const { return seat(rank).joined.load(std::memory_order_acquire) != 0; }
     // It has left, or given up: it enters nothing any more.
     bool will_not_come(int rank) const
     {
@@ -247,7 +256,7 @@ class TeamBoard {
     }
     std::uint64_t places_for(std::uint64_t size) const
     {
-        return size <= PM_TEAM_NOTE ? notes : size <= PM_TEAM_CARD || size == PM_TEAM_ELSEWHERE ? cards : pages_;
+        return size <= PM_TEAM_NOTE ? notes : is_card(size) ? cards : pages_;
     }
     Head &head() const { return *reinterpret_cast<Head *>(memory_); }
     Seat &seat(int rank) const { return reinterpret_cast<Seat *>(memory_ + sizeof(Head))[rank]; }
