@@ -24,11 +24,13 @@ typedef struct MPIDI_COMPOSITE_left {
     struct MPIDI_COMPOSITE_left *next;
     void *board;
     int ranks, pages;
+    uint64_t end;               /* nobody has come to this step */
     pm_peer *peers[];
 } left_t;
 
 static left_t *left_boards;
-static size_t board_bytes;      /* of all boards of ours */
+static left_t *kept_boards;     /* that nobody looks at any more: the next communicator of so many ranks has one of them */
+static size_t board_bytes, kept_bytes;  /* of all boards of ours, and of those */
 
 /* Where ranks share cores each does much in one turn; but many ranks have few pages each. */
 static int pages_wanted(int ranks)
@@ -54,9 +56,49 @@ static size_t size_of_both(int ranks, int pages)
     return pm_team_board_size(ranks, pages) + pm_team_board_size(ranks, pages_behind(pages));
 }
 
-static bool lay_out_both(void *board, int ranks, int pages)
+static void *second_of(void *board, int ranks, int pages)
 {
-    return pm_team_lay_out(board, ranks) && pm_team_lay_out((char *) board + pm_team_board_size(ranks, pages), ranks);
+    return (char *) board + pm_team_board_size(ranks, pages);
+}
+
+static bool lay_out_both(void *board, int ranks, int pages, bool is_zero)
+{
+    return pm_team_lay_out(board, ranks, is_zero) && pm_team_lay_out(second_of(board, ranks, pages), ranks, is_zero);
+}
+
+static void free_board(void *board, int ranks, int pages)
+{
+    pm_mapped_free(MPIDI_COMPOSITE_global.core, board);
+    board_bytes -= size_of_both(ranks, pages);
+}
+
+static void free_kept_boards(void)
+{
+    while (kept_boards) {
+        left_t *kept = kept_boards;
+        kept_boards = kept->next;
+        free_board(kept->board, kept->ranks, kept->pages);
+        MPL_free(kept);
+    }
+    kept_bytes = 0;
+}
+
+static void *take_kept_board(int ranks, int pages, uint64_t * begin)
+{
+    for (left_t **link = &kept_boards; *link; link = &(*link)->next) {
+        left_t *kept = *link;
+        void *board = kept->board;
+        if (kept->ranks != ranks || kept->pages != pages)
+            continue;
+        *begin = kept->end;
+        pm_team_lay_out_again(board, ranks, kept->end);
+        pm_team_lay_out_again(second_of(board, ranks, pages), ranks, kept->end);
+        kept_bytes -= size_of_both(ranks, pages);
+        *link = kept->next;
+        MPL_free(kept);
+        return board;
+    }
+    return NULL;
 }
 
 static void free_left_boards(void)
@@ -68,9 +110,14 @@ static void free_left_boards(void)
             continue;
         }
         *link = left->next;
-        pm_mapped_free(MPIDI_COMPOSITE_global.core, left->board);
-        board_bytes -= size_of_both(left->ranks, left->pages);
-        MPL_free(left);
+        if (kept_bytes + size_of_both(left->ranks, left->pages) <= PM_TEAM_BOARDS_KEPT) {
+            kept_bytes += size_of_both(left->ranks, left->pages);
+            left->next = kept_boards;
+            kept_boards = left;
+        } else {
+            free_board(left->board, left->ranks, left->pages);
+            MPL_free(left);
+        }
     }
 }
 
@@ -82,26 +129,48 @@ static bool is_limited(void)
     return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-/* With fewer pages, when there are many boards. Memory is taken for what is used. */
-static void *make_board(int ranks, int *pages, size_t limit)
+/* What rank 0 says of a board. */
+typedef struct {
+    uint64_t address;           /* 0: there is none */
+    uint64_t begin;             /* its first step is the next one */
+    int32_t pages;
+    int32_t agreed;
+} made_t;
+
+static void *new_board(int ranks, int pages, size_t limit)
 {
+    size_t size = size_of_both(ranks, pages);
     void *board = NULL;
-    size_t size;
+
+    if (board_bytes + size > limit)
+        free_kept_boards();
+    if (board_bytes + size <= limit && !is_limited())
+        board = pm_mapped_alloc_part(MPIDI_COMPOSITE_global.core, size, pm_team_can_grow() ? pm_team_notes_size(ranks) : size);
+    if (!board)
+        return NULL;
+    board_bytes += size;
+    if (!lay_out_both(board, ranks, pages, true)) {
+        free_board(board, ranks, pages);
+        return NULL;
+    }
+    return board;
+}
+
+/* With fewer pages, when there are many boards. Memory is taken for what is used. */
+static void *make_board(int ranks, made_t * made, size_t limit)
+{
+    void *board;
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     free_left_boards();
-    *pages = pages_wanted(ranks);
-    if (board_bytes + size_of_both(ranks, *pages) > PM_TEAM_BOARDS_LARGE)
-        *pages = PM_TEAM_PAGES;
-    size = size_of_both(ranks, *pages);
-    if (board_bytes + size <= limit && !is_limited())
-        board = pm_mapped_alloc_part(MPIDI_COMPOSITE_global.core, size, pm_team_can_grow() ? pm_team_notes_size(ranks) : size);
-    if (board && !lay_out_both(board, ranks, *pages)) {
-        pm_mapped_free(MPIDI_COMPOSITE_global.core, board);
-        board = NULL;
-    }
-    if (board)
-        board_bytes += size;
+    made->begin = 0;
+    made->pages = pages_wanted(ranks);
+    if (board_bytes - kept_bytes + size_of_both(ranks, made->pages) > PM_TEAM_BOARDS_LARGE)
+        made->pages = PM_TEAM_PAGES;
+    board = take_kept_board(ranks, made->pages, &made->begin);
+    if (!board)
+        board = new_board(ranks, made->pages, limit);
+    made->address = (uint64_t) (uintptr_t) board;
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     return board;
 }
@@ -133,6 +202,8 @@ static left_t *note_board(MPIR_Comm * comm, void *board, int pages)
 
 static void leave(MPIDI_COMPOSITE_team_t * team)
 {
+    if (team->board)
+        team->board->end = MPL_MAX(pm_team_behind_all(team->team), pm_team_behind_all(team->second->team));
     /* After MPI_Finalize the boards are gone. */
     if (MPIDI_COMPOSITE_global.core) {
         pm_team_leave(team->second->team);
@@ -190,13 +261,13 @@ static bool all_are_on_host(MPIR_Comm * comm)
     return true;
 }
 
-static void join(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team, void *board, int pages)
+static void join(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team, void *board, int pages, uint64_t begin)
 {
     pm_group_setup group = MPIDI_COMPOSITE_group_setup(comm);
 
     team->ahead = (unsigned) steps_ahead(pages);
-    team->team = pm_team_join(&group, board, pages, steps_ahead(pages));
-    team->second->team = pm_team_join(&group, (char *) board + pm_team_board_size(comm->local_size, pages), pages_behind(pages), 1);
+    team->team = pm_team_join(&group, board, pages, steps_ahead(pages), begin);
+    team->second->team = pm_team_join(&group, second_of(board, comm->local_size, pages), pages_behind(pages), 1, begin);
     if (team->team)
         pm_team_look_around(team->team);
 }
@@ -239,8 +310,7 @@ static void free_unused_board(void *board, int ranks, int pages)
     if (!board)
         return;
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    pm_mapped_free(MPIDI_COMPOSITE_global.core, board);
-    board_bytes -= size_of_both(ranks, pages);
+    free_board(board, ranks, pages);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }
 
@@ -264,9 +334,9 @@ static void give_up_both(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team)
         pm_team_free(team->second->team);
         team->team = team->second->team = NULL;
         team->alone = MPL_aligned_alloc(64, size_of_both(comm->local_size, PM_TEAM_PAGES), MPL_MEM_COLL);
-        if (!team->alone || !lay_out_both(team->alone, comm->local_size, PM_TEAM_PAGES))
+        if (!team->alone || !lay_out_both(team->alone, comm->local_size, PM_TEAM_PAGES, false))
             return;
-        join(comm, team, team->alone, PM_TEAM_PAGES);
+        join(comm, team, team->alone, PM_TEAM_PAGES, 0);
     }
     if (has_joined(team)) {
         /* Whatever its length, a collective goes by the team, and fails. */
@@ -295,13 +365,6 @@ static void use(MPIDI_COMPOSITE_team_t * team, bool reads)
     MPIDI_COMPOSITE_choose(team->second);
 }
 
-/* What rank 0 says of a board; 0: there is none. */
-typedef struct {
-    uint64_t address;
-    int32_t pages;
-    int32_t agreed;
-} made_t;
-
 /* Of one that rank 0 has made. */
 static MPIDI_COMPOSITE_team_t *team_on(MPIR_Comm * comm, const made_t * made, void *board)
 {
@@ -312,7 +375,7 @@ static MPIDI_COMPOSITE_team_t *team_on(MPIR_Comm * comm, const made_t * made, vo
     if (team && comm->rank == 0 && board)
         team->board = note_board(comm, board, made->pages);
     if (team && board && (team->board || comm->rank != 0) && all_are_on_host(comm))
-        join(comm, team, board, made->pages);
+        join(comm, team, board, made->pages, made->begin);
     return team;
 }
 
@@ -323,13 +386,13 @@ static MPIDI_COMPOSITE_team_t *agree_on_team(MPIR_Comm * comm)
 {
     MPIR_Errflag_t errflag = MPIR_ERR_NONE;
     MPIDI_COMPOSITE_team_t *team;
-    made_t made = { 0, PM_TEAM_PAGES, NOT_AGREED };
+    made_t made = { 0, 0, PM_TEAM_PAGES, NOT_AGREED };
     void *board = NULL;
     int seen, all_see = 0;
     bool failed;
 
     if (comm->rank == 0)
-        made.address = (uint64_t) (uintptr_t) (board = make_board(comm->local_size, &made.pages, PM_TEAM_BOARDS_LIMIT));
+        board = make_board(comm->local_size, &made, PM_TEAM_BOARDS_LIMIT);
     failed = MPIR_Bcast_intra_binomial(&made, sizeof made, MPI_BYTE, 0, comm, &errflag) != MPI_SUCCESS;
     if (failed && comm->rank != 0)
         made.address = 0;
@@ -390,10 +453,9 @@ static MPIDI_COMPOSITE_team_t *make_early(MPIR_Comm * comm, made_t * made)
 
     made->agreed = __atomic_load_n(&agreed, __ATOMIC_RELAXED);
     if (made->agreed != NOT_AGREED && pm_team_can_grow())
-        board = make_board(comm->local_size, &made->pages, PM_TEAM_BOARDS_EARLY);
+        board = make_board(comm->local_size, made, PM_TEAM_BOARDS_EARLY);
     if (!board)
         return NULL;
-    made->address = (uint64_t) (uintptr_t) board;
     team = team_on(comm, made, board);
     if (!team || !has_joined(team)) {
         free_unused(team);
@@ -407,10 +469,11 @@ static MPIDI_COMPOSITE_team_t *make_early(MPIR_Comm * comm, made_t * made)
 /* What is sent stays where it is while the communicator is there. One that has ended will be missed later. */
 static void tell(MPIR_Comm * comm)
 {
-    static const made_t none = { 0, PM_TEAM_PAGES, NOT_AGREED };
+    static const made_t none = { 0, 0, PM_TEAM_PAGES, NOT_AGREED };
     made_t made = none;
     MPIR_Errflag_t errflag = MPIR_ERR_NONE;
     MPIDI_COMPOSITE_team_t *team = make_early(comm, &made);
+    MPL_COMPILE_TIME_ASSERT(sizeof team->said == sizeof made);
     const void *said = team ? memcpy(team->said, &made, sizeof made) : &none;
 
     for (int rank = 1; rank < comm->local_size; rank++) {
@@ -439,7 +502,7 @@ static void take(MPIR_Comm * comm, const made_t * made, bool heard)
 static int hear(MPIR_Comm * comm)
 {
     MPIR_Errflag_t errflag = MPIR_ERR_NONE;
-    made_t made = { 0, 0, NOT_AGREED };
+    made_t made = { 0, 0, 0, NOT_AGREED };
     int mpi_errno = MPIC_Recv(&made, sizeof made, MPI_BYTE, 0, MPIR_BCAST_TAG, comm, MPI_STATUS_IGNORE, &errflag);
 
     take(comm, &made, mpi_errno == MPI_SUCCESS && made.pages);
@@ -556,7 +619,12 @@ void MPIDI_COMPOSITE_team_finalize(void)
         left_boards = left->next;
         MPL_free(left);
     }
-    board_bytes = 0;
+    while (kept_boards) {
+        left_t *kept = kept_boards;
+        kept_boards = kept->next;
+        MPL_free(kept);
+    }
+    board_bytes = kept_bytes = 0;
     agreed = NOT_AGREED;
 }
 

@@ -29,7 +29,7 @@ typedef struct MPIDI_COMPOSITE_team {
     MPIDI_COMPOSITE_collective_t collective;    /* that we are in */
     bool harmless;              /* what went wrong last: a rank said another number of bytes than it should, and nothing else */
     struct MPIDI_COMPOSITE_left *board; /* if it is ours */
-    uint64_t said[2];           /* what rank 0 says of its board */
+    uint64_t said[3];           /* what rank 0 says of its board */
     void *alone;                /* instead of a board that others see, where that could not be had because somebody is gone */
     bool behind;                /* the second one of a communicator: steps are entered before those before them are finished */
     struct MPIDI_COMPOSITE_team *second;

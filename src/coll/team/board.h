@@ -51,22 +51,45 @@ class TeamBoard {
         return pages_at(ranks) + static_cast<std::size_t>(ranks) * static_cast<std::size_t>(pages) * PM_TEAM_PAGE;
     }
 
-    // What every step needs; cards and pages are behind it, and a rank's are written by itself only.
+    // From its beginning, without notes and with them. Cards and pages are behind that, and a rank's are written by itself only.
+    static std::size_t size_of_seats(int ranks) { return notes_at(ranks); }
     static std::size_t size_of_notes(int ranks) { return cards_at(ranks); }
 
-    // By whoever makes it, before others know of it.
-    static void lay_out(void *memory, int ranks)
+    // By whoever makes it, before others know of it. Memory that is zero needs no notes to be laid out.
+    static void lay_out_seats(void *memory, int ranks)
     {
         const TeamBoard board(memory, 0, ranks, 0, 0);
         new (&board.head()) Head{};
         for (int rank = 0; rank < ranks; ++rank) {
             new (&board.seat(rank)) Seat{};
-            for (std::uint64_t i = 0; i < notes; ++i)
-                new (&board.note_of(rank, i).step) Atomic<std::uint64_t>{};
             for (int other = 0; other < ranks; ++other)
                 new (&board.claim_of(rank, other)) Atomic<std::uint64_t>{};
         }
     }
+    static void lay_out(void *memory, int ranks)
+    {
+        const TeamBoard board(memory, 0, ranks, 0, 0);
+        lay_out_seats(memory, ranks);
+        for (int rank = 0; rank < ranks; ++rank)
+            for (std::uint64_t i = 0; i < notes; ++i)
+                new (&board.note_of(rank, i).step) Atomic<std::uint64_t>{};
+    }
+    // For another team, when all have left: it begins behind a step that nobody has come to, so that notes and claims need not be touched.
+    static void lay_out_again(void *memory, int ranks, std::uint64_t begin)
+    {
+        const TeamBoard board(memory, 0, ranks, 0, 0);
+        board.head().sleepers.store(0, std::memory_order_relaxed);
+        for (int rank = 0; rank < ranks; ++rank) {
+            Seat &seat = board.seat(rank);
+            seat.finished.store(begin, std::memory_order_relaxed);
+            seat.awaits.store(0, std::memory_order_relaxed);
+            seat.joined.store(0, std::memory_order_relaxed);
+            seat.left.store(0, std::memory_order_relaxed);
+            seat.gave_up.store(0, std::memory_order_relaxed);
+        }
+    }
+    // Nobody is as many steps before another one as there are notes.
+    std::uint64_t behind_all() const { return step_ + 2 * notes; }
     static void take_down(void *memory, int ranks)
     {
         const TeamBoard board(memory, 0, ranks, 0, 0);
@@ -79,10 +102,11 @@ class TeamBoard {
         }
         board.head().~Head();
     }
-    // At most so many steps are entered before the first of them is finished; of each kind of places there must be more.
-    TeamBoard(void *memory, int rank, int ranks, int pages, int ahead)
+    // At most so many steps are entered before the first of them is finished; of each kind of places there must be more. The first one is that
+    // after `begin`.
+    TeamBoard(void *memory, int rank, int ranks, int pages, int ahead, std::uint64_t begin = 0)
         : memory_(static_cast<std::byte *>(memory)), rank_(rank), ranks_(ranks), pages_(static_cast<std::uint64_t>(pages)),
-          ahead_(static_cast<std::uint64_t>(ahead))
+          ahead_(static_cast<std::uint64_t>(ahead)), step_(begin), looked_at_(begin), all_entered_(begin), all_finished_(begin)
     {
     }
 
@@ -295,9 +319,9 @@ class TeamBoard {
     std::byte *memory_;
     int rank_, ranks_;
     std::uint64_t pages_, ahead_;
-    std::uint64_t step_ = 0;         // the last one that we have entered
-    std::uint64_t looked_at_ = 0;
-    std::uint64_t all_entered_ = 0, all_finished_ = 0;  // as far as we know
+    std::uint64_t step_;             // the last one that we have entered
+    std::uint64_t looked_at_;
+    std::uint64_t all_entered_, all_finished_;  // as far as we know
 };
 
 }  // namespace pm::coll

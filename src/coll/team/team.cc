@@ -40,8 +40,8 @@ bool back(void *begin, std::size_t size)
 }  // namespace
 
 struct pm_team {
-    pm_team(const pm_group_setup &group, void *memory, int pages, int ahead)
-        : group(group), memory(memory), board(memory, group.rank, group.size, pages, ahead)
+    pm_team(const pm_group_setup &group, void *memory, int pages, int ahead, std::uint64_t begin)
+        : group(group), memory(memory), board(memory, group.rank, group.size, pages, ahead, begin)
     {
     }
     // The path to each was chosen when the ranks were connected and leads over shared memory, so it stays: any thread may look at it.
@@ -58,6 +58,7 @@ struct pm_team {
     pm_group_setup group;
     void *memory;
     Board board;
+    bool backed_notes = false;                         // of all
     std::uint64_t backed_cards = 0, backed_pages = 0;  // of ours, a bit for each
 };
 
@@ -87,38 +88,56 @@ int pm_team_can_grow(void)
     return can;
 }
 
-int pm_team_lay_out(void *board, int ranks)
+int pm_team_lay_out(void *board, int ranks, int is_zero)
 {
-    if (!back(board, Board::size_of_notes(ranks)))
+    if (!back(board, is_zero ? Board::size_of_seats(ranks) : Board::size_of_notes(ranks)))
         return 0;
-    Board::lay_out(board, ranks);
+    if (is_zero)
+        Board::lay_out_seats(board, ranks);
+    else
+        Board::lay_out(board, ranks);
     return 1;
 }
 
-pm_team *pm_team_join(const pm_group_setup *group, void *board, int pages, int ahead)
+void pm_team_lay_out_again(void *board, int ranks, uint64_t begin)
 {
-    auto team = new (std::nothrow) pm_team(*group, board, pages, ahead);
+    Board::lay_out_again(board, ranks, begin);
+}
+
+uint64_t pm_team_behind_all(const pm_team *team)
+{
+    return team->board.behind_all();
+}
+
+pm_team *pm_team_join(const pm_group_setup *group, void *board, int pages, int ahead, uint64_t begin)
+{
+    auto team = new (std::nothrow) pm_team(*group, board, pages, ahead, begin);
     if (team != nullptr)
         team->board.join();
     return team;
 }
 
-void pm_team_look_around(pm_team *team)
+int pm_team_look_around(pm_team *team)
 {
-    (void)populate(team->memory, Board::size_of_notes(team->group.size), MADV_POPULATE_READ);
-    (void)populate(team->board.place_of(team->group.rank, 0, 0), Board::notes * sizeof(Board::Note), MADV_POPULATE_WRITE);
+    team->backed_notes = back(team->memory, Board::size_of_notes(team->group.size));
+    return team->backed_notes;
+}
+
+static bool back_place(pm_team *team, size_t size)
+{
+    std::uint64_t &backed = Board::is_card(size) ? team->backed_cards : team->backed_pages;
+    const std::uint64_t bit = std::uint64_t{1} << team->board.number_of_place(size);
+    if ((backed & bit) == 0 && !back(team->board.place(size), Board::is_card(size) ? PM_TEAM_CARD : PM_TEAM_PAGE))
+        return false;
+    backed |= bit;
+    return true;
 }
 
 int pm_team_back(pm_team *team, size_t size)
 {
-    if (size <= PM_TEAM_NOTE)
-        return 1;
-    std::uint64_t &backed = Board::is_card(size) ? team->backed_cards : team->backed_pages;
-    const std::uint64_t bit = std::uint64_t{1} << team->board.number_of_place(size);
-    if ((backed & bit) == 0 && !back(team->board.place(size), Board::is_card(size) ? PM_TEAM_CARD : PM_TEAM_PAGE))
+    if (!team->backed_notes && !pm_team_look_around(team)) [[unlikely]]
         return 0;
-    backed |= bit;
-    return 1;
+    return size <= PM_TEAM_NOTE || back_place(team, size);
 }
 
 void pm_team_leave(pm_team *team)

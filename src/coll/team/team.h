@@ -24,11 +24,15 @@ size_t pm_team_board_size(int ranks, int pages);
 /* What has to be backed by memory from the beginning on, and whether more can be when it is used (pm_team_back); otherwise all of it has to. */
 size_t pm_team_notes_size(int ranks);
 int pm_team_can_grow(void);
-int pm_team_lay_out(void *board, int ranks);    /* 0: no memory */
-/* On a board that one of them has laid out. At most `ahead` steps are entered before the first of them is finished. NULL: no memory. */
-pm_team *pm_team_join(const pm_group_setup * group, void *board, int pages, int ahead);
-/* So that the first steps are as short as later ones: memory is mapped now that would be when it is looked at. */
-void pm_team_look_around(pm_team * team);
+int pm_team_lay_out(void *board, int ranks, int is_zero);       /* 0: no memory */
+/* One that all have left, for another team; pm_team_behind_all() of its last one says where the next one begins. */
+void pm_team_lay_out_again(void *board, int ranks, uint64_t begin);
+uint64_t pm_team_behind_all(const pm_team * team);
+/* On a board that one of them has laid out. At most `ahead` steps are entered before the first of them is finished; the first one is that after
+ * `begin`. NULL: no memory. */
+pm_team *pm_team_join(const pm_group_setup * group, void *board, int pages, int ahead, uint64_t begin);
+/* So that the first steps are as short as later ones: memory is mapped now that would be when it is looked at. 0: there is none. */
+int pm_team_look_around(pm_team * team);
 /* Of one that will not be used any more. */
 void pm_team_leave(pm_team * team);
 /* We will not take the steps that others wait for: they are told. */
