@@ -348,14 +348,22 @@ static void give_up_both(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team)
     }
 }
 
-/* What all ranks of this host, in MPI_COMM_WORLD, have agreed on: they see each other's boards and, where it is READING, memory. Then a new
- * communicator of some of them has nothing to agree on. */
+/* What all ranks of this host have agreed on, in a collective of all of them: they see each other's boards and, where it is READING, memory.
+ * Then a new communicator of some of them has nothing to agree on. */
 typedef enum { NOT_AGREED, SEEING, READING } agreed_t;
 static int agreed;
 
-static bool is_of_host(MPIR_Comm * comm)
+static bool is_of_world(MPIR_Comm * comm)
 {
     return comm == MPIR_Process.comm_world || comm == MPIR_Process.comm_world->node_comm;
+}
+
+/* Of a communicator whose ranks all are on this host. */
+static bool has_all_of_host(MPIR_Comm * comm)
+{
+    MPIR_Comm *world = MPIR_Process.comm_world;
+
+    return comm->local_size == (world->node_comm ? world->node_comm : world)->local_size;
 }
 
 static void use(MPIDI_COMPOSITE_team_t * team, bool reads)
@@ -417,7 +425,7 @@ static MPIDI_COMPOSITE_team_t *agree_on_team(MPIR_Comm * comm)
         return team;
     }
     use(team, team->reads);
-    if (is_of_host(comm))
+    if (has_all_of_host(comm))
         __atomic_store_n(&agreed, team->reads ? READING : SEEING, __ATOMIC_RELAXED);
     return team;
 }
@@ -484,29 +492,39 @@ static void tell(MPIR_Comm * comm)
     MPIDI_COMPOSITE_COMM(comm).team = team;
 }
 
-/* Others may be on the board by now: who does not see it is somebody they have lost. */
-static void take(MPIR_Comm * comm, const made_t * made, bool heard)
+/* Others may be on the board by now: who does not see it has a team that has lost somebody, and answers false. */
+static bool take(MPIR_Comm * comm, const made_t * made, bool heard)
 {
     MPIDI_COMPOSITE_team_t *team;
+    bool sees;
 
     if (heard && !made->address)
-        return;
+        return true;
     team = team_on(comm, made, NULL);
-    if (team && has_joined(team))
+    sees = team && has_joined(team);
+    if (sees)
         use(team, made->agreed == READING);
     else if (team)
         give_up_both(comm, team);
+    if (team && !has_joined(team)) {
+        free_unused(team);
+        team = NULL;
+    }
     MPIDI_COMPOSITE_COMM(comm).team = team;
+    return sees;
 }
 
 static int hear(MPIR_Comm * comm)
 {
     MPIR_Errflag_t errflag = MPIR_ERR_NONE;
     made_t made = { 0, 0, 0, NOT_AGREED };
-    int mpi_errno = MPIC_Recv(&made, sizeof made, MPI_BYTE, 0, MPIR_BCAST_TAG, comm, MPI_STATUS_IGNORE, &errflag);
+    bool heard = MPIC_Recv(&made, sizeof made, MPI_BYTE, 0, MPIR_BCAST_TAG, comm, MPI_STATUS_IGNORE, &errflag) == MPI_SUCCESS && made.pages;
 
-    take(comm, &made, mpi_errno == MPI_SUCCESS && made.pages);
-    return MPI_SUCCESS;         /* it is an error of its collectives */
+    /* That rank 0 has ended is an error of its collectives. */
+    if (take(comm, &made, heard) || !heard)
+        return MPI_SUCCESS;
+    return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__, MPI_ERR_OTHER, "**composite", "**composite %s",
+                                "shared memory of rank 0 of a new communicator, which all of its ranks use in collectives, cannot be mapped");
 }
 
 static int hear_later(MPIR_Comm * comm)
@@ -553,7 +571,7 @@ static void hear_now(MPIR_Comm * comm)
     if (made.pages)
         MPL_free(remove_unheard(comm));
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    take(comm, &made, made.pages);
+    (void) take(comm, &made, made.pages);
 }
 
 static bool may_have_team(MPIR_Comm * comm)
@@ -588,7 +606,7 @@ MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm)
         hear_now(comm);
     if (state->team || !may_have_team(comm)) {
         state->team_is_known = true;
-    } else if (is_of_host(comm) || state->team_calls++ == PM_TEAM_CALLS_BEFORE) {
+    } else if (is_of_world(comm) || state->team_calls++ == PM_TEAM_CALLS_BEFORE) {
         state->team = agree_on_team(comm);
         state->team_is_known = true;
     }
@@ -602,7 +620,7 @@ void MPIDI_COMPOSITE_team_comm_free(MPIR_Comm * comm)
 
     /* What was not heard in time has come by now, or never will: it keeps the communicator. */
     if (unheard && unheard->made.pages && MPIDI_COMPOSITE_global.core)
-        take(comm, &unheard->made, true);
+        (void) take(comm, &unheard->made, true);
     MPL_free(unheard);
     team = MPIDI_COMPOSITE_COMM(comm).team;
     MPIDI_COMPOSITE_COMM(comm).team = NULL;
