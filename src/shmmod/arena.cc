@@ -55,7 +55,7 @@ std::size_t find_gap(const std::map<std::size_t, std::size_t> &blocks, std::size
 
 }  // namespace
 
-void *Arena::allocate(std::size_t size)
+void *Arena::allocate(std::size_t size, std::size_t at_once)
 {
     if (size == 0 || size > arena_size)
         return nullptr;
@@ -66,19 +66,20 @@ void *Arena::allocate(std::size_t size)
     if (is_new)
         (void)madvise(mapping_.data(), arena_size, MADV_DONTDUMP);
     size = detail::round_up(size, page_size());
+    at_once = detail::round_up(std::min(at_once, size), page_size());
     std::size_t begin = find_gap(blocks_, size);
     // As much again stays for others, where memory is counted.
-    if (begin == arena_size || check_space(file_, 2 * size, "windows"))
+    if (begin == arena_size || check_space(file_, 2 * at_once, "windows"))
         return nullptr;
-    if (2 * size > spare_) {
+    if (2 * at_once > spare_) {
         std::size_t left = memory_left();
-        if (2 * size > left)
+        if (2 * at_once > left)
             return nullptr;
-        spare_ = std::max(2 * size, std::min(left / 16, look_again));
+        spare_ = std::max(2 * at_once, std::min(left / 16, look_again));
     }
-    spare_ -= 2 * size;
-    for (std::size_t done = 0; done < size; done += piece)
-        if (reserve(file_, offset_ + begin + done, std::min(piece, size - done))) {
+    spare_ -= 2 * at_once;
+    for (std::size_t done = 0; done < at_once; done += piece)
+        if (reserve(file_, offset_ + begin + done, std::min(piece, at_once - done))) {
             give_up(file_, offset_ + begin, done);
             return nullptr;
         }

@@ -1,7 +1,7 @@
 // Memory for the program (MPI_Alloc_mem) that the ranks of its host can map: windows on it are as good as those that MPI allocates.
 //
-// Promise: allocate() answers memory that is backed, zeroed, and at a multiple of the page size, or nothing; then the caller takes other memory. What
-// channels need is left alone. Peers find it as they find the heap (PublishedView).
+// Promise: allocate() answers memory that is backed, zeroed, and at a multiple of the page size, or nothing; then the caller takes other memory. Where
+// less is asked for at once, only so much of it is backed, from its beginning, and the rest by whoever comes to use it. What channels need is left alone. Peers find it as they find the heap (PublishedView).
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@ class Arena {
     Arena &operator=(Arena &&) = default;
     ~Arena();  // what was not freed stays mapped: the program may still look at it
 
-    void *allocate(std::size_t size);
+    void *allocate(std::size_t size, std::size_t at_once);
+    void *allocate(std::size_t size) { return allocate(size, size); }
     bool free(void *block);  // false: it is not of here
 
   private:

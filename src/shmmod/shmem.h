@@ -206,7 +206,7 @@ class Shmem {
     void *allocate_shared(std::size_t size) { return heap_.allocate(size); }
     void free_shared(void *block) { heap_.free(block); }
     // Of any size, for the program: see arena.h.
-    void *allocate_mapped(std::size_t size) { return arena_.allocate(size); }
+    void *allocate_mapped(std::size_t size, std::size_t at_once) { return arena_.allocate(size, at_once); }
     bool free_mapped(void *block) { return arena_.free(block); }
     // Where a part of the peer's shared memory is here; nullptr when it cannot be seen.
     void *view(Peer *peer, std::uint64_t address, std::size_t size);

@@ -2,6 +2,7 @@
 #include "shmmod/arena.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
@@ -53,6 +54,24 @@ TEST_P(ArenaTest, MemoryThatWasFreedIsZeroWhenItIsGivenAgain)
     auto again = static_cast<char *>(arena_.allocate(10000));
     EXPECT_EQ(again, block) << "the lowest gap is taken";
     EXPECT_TRUE(std::all_of(again, again + 10000, [](char each) { return each == 0; }));
+}
+
+TEST_P(ArenaTest, OfALargeBlockOnlyWhatIsAskedForTakesMemory)
+{
+    constexpr std::size_t size = std::size_t{1} << 30, at_once = 1 << 20;
+    auto taken = [this] {
+        struct stat about;
+        EXPECT_EQ(fstat(file_.get(), &about), 0);
+        return static_cast<std::size_t>(about.st_blocks) * 512;
+    };
+    const std::size_t before = taken();
+    auto block = static_cast<char *>(arena_.allocate(size, at_once));
+    ASSERT_NE(block, nullptr);
+    EXPECT_EQ(taken(), before + at_once);
+    block[size - 1] = 'x';
+    EXPECT_EQ(*find(block + size - 1, 1), std::byte{'x'});
+    EXPECT_TRUE(arena_.free(block));
+    EXPECT_EQ(taken(), before);
 }
 
 TEST_P(ArenaTest, OtherMemoryIsNotItsOwn)

@@ -65,11 +65,44 @@ class TeamRun {
     {
         sleeps_ = sleeps;
         for (int rank = 0; rank < ranks_; ++rank)
-            schedule_.spawn([this, rank, behind] { behind ? take_part_behind(rank) : take_part(rank); });
+            schedule_.spawn([this, rank, behind] { take_part(rank, behind, 0); });
+        return schedule_.run();
+    }
+
+    // And then another team does, on the same board.
+    std::string run_twice(bool behind)
+    {
+        for (int rank = 0; rank < ranks_; ++rank)
+            schedule_.spawn([this, rank, behind] {
+                const std::uint64_t begin = steps_.size() + 2 * Board::notes;
+                take_part(rank, behind, 0);
+                await_next_team(rank, begin);
+                take_part(rank, behind, begin);
+            });
         return schedule_.run();
     }
 
   private:
+    void take_part(int rank, bool behind, std::uint64_t begin) 
+    {
+        begins_[static_cast<std::size_t>(rank)] = begin;
+        behind ? take_part_behind(rank, begin) : take_part(rank, begin);
+    }
+
+    // As whoever made the board does, while the others wait to hear of it.
+    void await_next_team(int rank, std::uint64_t begin)
+    {
+        const Board board(memory_.get(), rank, ranks_, pages, ahead);
+        while (rank == 0 && !board.all_have_left([](int) { return false; })) {
+        }
+        if (rank == 0) {
+            Board::lay_out_again(memory_.get(), ranks_, begin);
+            told_.store(1, std::memory_order_release);
+        }
+        while (told_.load(std::memory_order_acquire) == 0) {
+        }
+    }
+
     void watch(std::byte *place, int rank)
     {
         std::memset(place, 0, looked_at);
@@ -101,12 +134,12 @@ class TeamRun {
         std::uint64_t seen;
         schedule_.read(board.said(rank), sizeof seen);
         std::memcpy(&seen, board.said(rank), sizeof seen);
-        schedule_.require(seen == word(rank, step), "what was said in another step");
+        schedule_.require(seen == word(rank, begins_[static_cast<std::size_t>(board.rank())] + step), "what was said in another step");
     }
 
     void enter(Board &board, std::size_t step)
     {
-        const std::uint64_t mine = word(board.rank(), step);
+        const std::uint64_t mine = word(board.rank(), begins_[static_cast<std::size_t>(board.rank())] + step);
         std::memcpy(board.place(steps_[step].size), &mine, sizeof mine);
         board.enter(steps_[step].size);
         if (sleeps_)
@@ -124,9 +157,9 @@ class TeamRun {
             read(board, other, step);
     }
 
-    void take_part(int rank)
+    void take_part(int rank, std::uint64_t begin)
     {
-        Board board(memory_.get(), rank, ranks_, pages, ahead);
+        Board board(memory_.get(), rank, ranks_, pages, ahead, begin);
         for (std::size_t first = 0; first < steps_.size();) {
             // Some at once: then all of them are read.
             const std::size_t end = std::min(first + 1 + schedule_.random().below(ahead), steps_.size());
@@ -136,7 +169,7 @@ class TeamRun {
                 enter(board, i);
             }
             for (; first < end; ++first) {
-                board.look_at(first + 1);
+                board.look_at(begin + first + 1);
                 read_all(board, first);
             }
             if (steps_[end - 1].readers == Step::Readers::of_all)
@@ -145,17 +178,17 @@ class TeamRun {
         board.leave();
     }
 
-    void take_part_behind(int rank)
+    void take_part_behind(int rank, std::uint64_t begin)
     {
-        Board board(memory_.get(), rank, ranks_, pages, ahead);
+        Board board(memory_.get(), rank, ranks_, pages, ahead, begin);
         for (std::size_t entered = 0, finished = 0; finished < steps_.size();) {
             const bool may_enter = entered < steps_.size() && board.has_room_behind(steps_[entered].size);
             if (may_enter && (finished == entered || !schedule_.random().one_in(3))) {
                 enter(board, entered++);
             } else if (finished < entered) {
-                board.look_at(finished + 1);
+                board.look_at(begin + finished + 1);
                 read_all(board, finished);
-                board.finish(++finished);
+                board.finish(begin + ++finished);
             }
         }
         board.leave();
@@ -167,6 +200,8 @@ class TeamRun {
     Schedule schedule_;
     int ranks_;
     bool sleeps_ = false;  // who waits for another one
+    SeededAtomic<std::uint32_t> told_{};
+    std::array<std::uint64_t, test::most_threads> begins_{};  // of the team that a rank is in
     std::array<SeededAtomic<std::uint32_t>, test::most_threads> bells_;
     std::vector<Step> steps_;
     std::unique_ptr<std::byte[], Free> memory_;
@@ -182,6 +217,12 @@ TEST(TeamBoardSeeded, DoesSoForStepsThatAreEnteredBeforeOthersAreFinished)
 {
     for (int ranks : {2, 3})
         test::for_each_seed(300, [&](std::uint64_t seed) { return TeamRun(seed, ranks).run(true); });
+}
+
+TEST(TeamBoardSeeded, DoesSoOnABoardThatAnotherTeamHasLeft)
+{
+    for (bool behind : {false, true})
+        test::for_each_seed(200, [&](std::uint64_t seed) { return TeamRun(seed, 3).run_twice(behind); });
 }
 
 // What goes from rank to rank without the board, copied by either of the two.
@@ -316,6 +357,33 @@ TEST_F(TeamBoardOf, ThreeWakesThoseWhoSleepForIt)
     second_.is_awake();
     first_.wake(wake);
     EXPECT_EQ(woken, std::vector{1});
+}
+
+TEST_F(TeamBoardOf, ThreeIsAsNewForTheNextThree)
+{
+    for (Board *each : {&first_, &second_, &third_}) {
+        each->join();
+        each->enter(0);
+        each->leave();
+    }
+    third_.give_up();
+    second_.sleeps_for(2);
+    const std::uint64_t begin = first_.behind_all();
+    Board::lay_out_again(memory_.data(), ranks, begin);
+    Board first(memory_.data(), 0, ranks, pages, 1, begin), third(memory_.data(), 2, ranks, pages, 1, begin);
+    first.join();
+    EXPECT_TRUE(third.has_joined(0));
+    EXPECT_FALSE(first.has_joined(2));
+    EXPECT_FALSE(first.will_not_come(2));
+    EXPECT_FALSE(first.all_have_left([](int) { return false; }));
+    EXPECT_TRUE(first.has_room(PM_TEAM_PAGE));
+    EXPECT_TRUE(first.has_room_behind(PM_TEAM_PAGE));
+    first.enter(0);
+    EXPECT_FALSE(first.is_here(2));
+    third.enter(5);
+    EXPECT_TRUE(first.is_here(2));
+    EXPECT_EQ(first.size_said(2), 5u);
+    first.wake([](int rank) { ADD_FAILURE() << rank << " does not sleep"; });
 }
 
 TEST_F(TeamBoardOf, ThreeIsFreeWhenAllHaveLeft)

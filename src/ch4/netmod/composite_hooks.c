@@ -2,6 +2,7 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_coll_life.h"
+#include "composite_team.h"
 #include "composite_why.h"
 #include "composite_win.h"
 #include "netmod/core/setup.h"
@@ -59,7 +60,7 @@ int MPIDI_COMPOSITE_mpi_comm_commit_post_hook(MPIR_Comm * comm)
     MPIDI_COMPOSITE_COMM(comm).team_calls = 0;
     MPIDI_COMPOSITE_COMM(comm).team_is_known = false;
     MPIDI_COMPOSITE_group_commit(comm);
-    return MPI_SUCCESS;
+    return MPIDI_COMPOSITE_team_comm_commit(comm);
 }
 
 int MPIDI_COMPOSITE_mpi_comm_free_hook(MPIR_Comm * comm)

@@ -323,7 +323,7 @@ static size_t bytes_of(MPI_Aint count, MPI_Datatype type)
  * each, where all know it. */
 static team_t *team_for(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, bool chosen, MPI_Aint count, MPI_Datatype type)
 {
-    team_t *team = MPIDI_COMPOSITE_COMM(comm).team;
+    team_t *team = MPIDI_COMPOSITE_COMM(comm).team_is_known ? MPIDI_COMPOSITE_COMM(comm).team : NULL;
     const plan_t *plan = &plans[collective];
     pm_way way = PM_BY_MESSAGES;
 

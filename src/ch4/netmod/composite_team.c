@@ -24,11 +24,13 @@ typedef struct MPIDI_COMPOSITE_left {
     struct MPIDI_COMPOSITE_left *next;
     void *board;
     int ranks, pages;
+    uint64_t end;               /* nobody has come to this step */
     pm_peer *peers[];
 } left_t;
 
 static left_t *left_boards;
-static size_t board_bytes;      /* of all boards of ours */
+static left_t *kept_boards;     /* that nobody looks at any more: the next communicator of so many ranks has one of them */
+static size_t board_bytes, kept_bytes;  /* of all boards of ours, and of those */
 
 /* Where ranks share cores each does much in one turn; but many ranks have few pages each. */
 static int pages_wanted(int ranks)
@@ -54,10 +56,49 @@ static size_t size_of_both(int ranks, int pages)
     return pm_team_board_size(ranks, pages) + pm_team_board_size(ranks, pages_behind(pages));
 }
 
-static void lay_out_both(void *board, int ranks, int pages)
+static void *second_of(void *board, int ranks, int pages)
 {
-    pm_team_lay_out(board, ranks);
-    pm_team_lay_out((char *) board + pm_team_board_size(ranks, pages), ranks);
+    return (char *) board + pm_team_board_size(ranks, pages);
+}
+
+static bool lay_out_both(void *board, int ranks, int pages, bool is_zero)
+{
+    return pm_team_lay_out(board, ranks, is_zero) && pm_team_lay_out(second_of(board, ranks, pages), ranks, is_zero);
+}
+
+static void free_board(void *board, int ranks, int pages)
+{
+    pm_mapped_free(MPIDI_COMPOSITE_global.core, board);
+    board_bytes -= size_of_both(ranks, pages);
+}
+
+static void free_kept_boards(void)
+{
+    while (kept_boards) {
+        left_t *kept = kept_boards;
+        kept_boards = kept->next;
+        free_board(kept->board, kept->ranks, kept->pages);
+        MPL_free(kept);
+    }
+    kept_bytes = 0;
+}
+
+static void *take_kept_board(int ranks, int pages, uint64_t * begin)
+{
+    for (left_t **link = &kept_boards; *link; link = &(*link)->next) {
+        left_t *kept = *link;
+        void *board = kept->board;
+        if (kept->ranks != ranks || kept->pages != pages)
+            continue;
+        *begin = kept->end;
+        pm_team_lay_out_again(board, ranks, kept->end);
+        pm_team_lay_out_again(second_of(board, ranks, pages), ranks, kept->end);
+        kept_bytes -= size_of_both(ranks, pages);
+        *link = kept->next;
+        MPL_free(kept);
+        return board;
+    }
+    return NULL;
 }
 
 static void free_left_boards(void)
@@ -69,9 +110,14 @@ static void free_left_boards(void)
             continue;
         }
         *link = left->next;
-        pm_mapped_free(MPIDI_COMPOSITE_global.core, left->board);
-        board_bytes -= size_of_both(left->ranks, left->pages);
-        MPL_free(left);
+        if (kept_bytes + size_of_both(left->ranks, left->pages) <= PM_TEAM_BOARDS_KEPT) {
+            kept_bytes += size_of_both(left->ranks, left->pages);
+            left->next = kept_boards;
+            kept_boards = left;
+        } else {
+            free_board(left->board, left->ranks, left->pages);
+            MPL_free(left);
+        }
     }
 }
 
@@ -83,22 +129,48 @@ static bool is_limited(void)
     return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-/* With fewer pages, when there are many boards. */
-static void *make_board(int ranks, int *pages)
+/* What rank 0 says of a board. */
+typedef struct {
+    uint64_t address;           /* 0: there is none */
+    uint64_t begin;             /* its first step is the next one */
+    int32_t pages;
+    int32_t agreed;
+} made_t;
+
+static void *new_board(int ranks, int pages, size_t limit)
 {
+    size_t size = size_of_both(ranks, pages);
     void *board = NULL;
+
+    if (board_bytes + size > limit)
+        free_kept_boards();
+    if (board_bytes + size <= limit && !is_limited())
+        board = pm_mapped_alloc_part(MPIDI_COMPOSITE_global.core, size, pm_team_can_grow() ? pm_team_notes_size(ranks) : size);
+    if (!board)
+        return NULL;
+    board_bytes += size;
+    if (!lay_out_both(board, ranks, pages, true)) {
+        free_board(board, ranks, pages);
+        return NULL;
+    }
+    return board;
+}
+
+/* With fewer pages, when there are many boards. Memory is taken for what is used. */
+static void *make_board(int ranks, made_t * made, size_t limit)
+{
+    void *board;
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     free_left_boards();
-    *pages = pages_wanted(ranks);
-    if (board_bytes + size_of_both(ranks, *pages) > PM_TEAM_BOARDS_LIMIT / 2)
-        *pages = PM_TEAM_PAGES;
-    if (board_bytes + size_of_both(ranks, *pages) <= PM_TEAM_BOARDS_LIMIT && !is_limited())
-        board = pm_mapped_alloc(MPIDI_COMPOSITE_global.core, size_of_both(ranks, *pages));
-    if (board) {
-        board_bytes += size_of_both(ranks, *pages);
-        lay_out_both(board, ranks, *pages);
-    }
+    made->begin = 0;
+    made->pages = pages_wanted(ranks);
+    if (board_bytes - kept_bytes + size_of_both(ranks, made->pages) > PM_TEAM_BOARDS_LARGE)
+        made->pages = PM_TEAM_PAGES;
+    board = take_kept_board(ranks, made->pages, &made->begin);
+    if (!board)
+        board = new_board(ranks, made->pages, limit);
+    made->address = (uint64_t) (uintptr_t) board;
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     return board;
 }
@@ -107,7 +179,7 @@ static void *see_board(MPIR_Comm * comm, uint64_t address, int pages)
 {
     void *board;
 
-    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);    /* held where a communicator is freed */
     board = pm_shared_view(MPIDI_COMPOSITE_peer(comm, 0), address, size_of_both(comm->local_size, pages));
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     return board;
@@ -130,6 +202,8 @@ static left_t *note_board(MPIR_Comm * comm, void *board, int pages)
 
 static void leave(MPIDI_COMPOSITE_team_t * team)
 {
+    if (team->board)
+        team->board->end = MPL_MAX(pm_team_behind_all(team->team), pm_team_behind_all(team->second->team));
     /* After MPI_Finalize the boards are gone. */
     if (MPIDI_COMPOSITE_global.core) {
         pm_team_leave(team->second->team);
@@ -187,13 +261,15 @@ static bool all_are_on_host(MPIR_Comm * comm)
     return true;
 }
 
-static void join(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team, void *board, int pages)
+static void join(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team, void *board, int pages, uint64_t begin)
 {
     pm_group_setup group = MPIDI_COMPOSITE_group_setup(comm);
 
     team->ahead = (unsigned) steps_ahead(pages);
-    team->team = pm_team_join(&group, board, pages, steps_ahead(pages));
-    team->second->team = pm_team_join(&group, (char *) board + pm_team_board_size(comm->local_size, pages), pages_behind(pages), 1);
+    team->team = pm_team_join(&group, board, pages, steps_ahead(pages), begin);
+    team->second->team = pm_team_join(&group, second_of(board, comm->local_size, pages), pages_behind(pages), 1, begin);
+    if (team->team)
+        pm_team_look_around(team->team);
 }
 
 static bool has_joined(const MPIDI_COMPOSITE_team_t * team)
@@ -234,8 +310,7 @@ static void free_unused_board(void *board, int ranks, int pages)
     if (!board)
         return;
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    pm_mapped_free(MPIDI_COMPOSITE_global.core, board);
-    board_bytes -= size_of_both(ranks, pages);
+    free_board(board, ranks, pages);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }
 
@@ -249,7 +324,7 @@ static int who_is_gone(MPIR_Comm * comm)
 }
 
 /* It is not known whether all see the board. Others may think so and wait for us: they are told, if we see it; if we do not, they do not
- * think so. */
+ * think so, or see that we have not joined and that somebody has ended. */
 static void give_up_both(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team)
 {
     int gone = team->gone >= 0 ? team->gone : who_is_gone(comm);
@@ -259,10 +334,9 @@ static void give_up_both(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team)
         pm_team_free(team->second->team);
         team->team = team->second->team = NULL;
         team->alone = MPL_aligned_alloc(64, size_of_both(comm->local_size, PM_TEAM_PAGES), MPL_MEM_COLL);
-        if (!team->alone)
+        if (!team->alone || !lay_out_both(team->alone, comm->local_size, PM_TEAM_PAGES, false))
             return;
-        lay_out_both(team->alone, comm->local_size, PM_TEAM_PAGES);
-        join(comm, team, team->alone, PM_TEAM_PAGES);
+        join(comm, team, team->alone, PM_TEAM_PAGES, 0);
     }
     if (has_joined(team)) {
         /* Whatever its length, a collective goes by the team, and fails. */
@@ -274,31 +348,64 @@ static void give_up_both(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team)
     }
 }
 
+/* What all ranks of this host have agreed on, in a collective of all of them: they see each other's boards and, where it is READING, memory.
+ * Then a new communicator of some of them has nothing to agree on. */
+typedef enum { NOT_AGREED, SEEING, READING } agreed_t;
+static int agreed;
+
+static bool is_of_world(MPIR_Comm * comm)
+{
+    return comm == MPIR_Process.comm_world || comm == MPIR_Process.comm_world->node_comm;
+}
+
+/* Of a communicator whose ranks all are on this host. */
+static bool has_all_of_host(MPIR_Comm * comm)
+{
+    MPIR_Comm *world = MPIR_Process.comm_world;
+
+    return comm->local_size == (world->node_comm ? world->node_comm : world)->local_size;
+}
+
+static void use(MPIDI_COMPOSITE_team_t * team, bool reads)
+{
+    team->reads = team->second->reads = reads;
+    MPIDI_COMPOSITE_choose(team);
+    MPIDI_COMPOSITE_choose(team->second);
+}
+
+/* Of one that rank 0 has made. */
+static MPIDI_COMPOSITE_team_t *team_on(MPIR_Comm * comm, const made_t * made, void *board)
+{
+    MPIDI_COMPOSITE_team_t *team = new_team(comm);
+
+    if (comm->rank != 0 && made->address)
+        board = see_board(comm, made->address, made->pages);
+    if (team && comm->rank == 0 && board)
+        team->board = note_board(comm, board, made->pages);
+    if (team && board && (team->board || comm->rank != 0) && all_are_on_host(comm))
+        join(comm, team, board, made->pages, made->begin);
+    return team;
+}
+
 /* Rank 0 makes the board, all say whether they see it: by messages. A rank that ends meanwhile is an error at those who need to hear from
  * it. The others may find that all see the board, or hear of the error and not know; so an error does not mean that there is no team, but
  * that it has lost somebody: then the collective that it was made for fails at all, instead of going different ways. */
-static MPIDI_COMPOSITE_team_t *make_team(MPIR_Comm * comm)
+static MPIDI_COMPOSITE_team_t *agree_on_team(MPIR_Comm * comm)
 {
     MPIR_Errflag_t errflag = MPIR_ERR_NONE;
-    MPIDI_COMPOSITE_team_t *team = new_team(comm);
-    struct {
-        uint64_t address;
-        int pages;
-    } made = { 0, PM_TEAM_PAGES };
+    MPIDI_COMPOSITE_team_t *team;
+    made_t made = { 0, 0, PM_TEAM_PAGES, NOT_AGREED };
     void *board = NULL;
     int seen, all_see = 0;
     bool failed;
 
     if (comm->rank == 0)
-        made.address = (uint64_t) (uintptr_t) (board = make_board(comm->local_size, &made.pages));
+        board = make_board(comm->local_size, &made, PM_TEAM_BOARDS_LIMIT);
     failed = MPIR_Bcast_intra_binomial(&made, sizeof made, MPI_BYTE, 0, comm, &errflag) != MPI_SUCCESS;
-    if (comm->rank != 0 && made.address && !failed)
-        board = see_board(comm, made.address, made.pages);
-    if (team && comm->rank == 0 && board)
-        team->board = note_board(comm, board, made.pages);
-    if (team && board && (team->board || comm->rank != 0) && all_are_on_host(comm))
-        join(comm, team, board, made.pages);
-    seen = team && has_joined(team);
+    if (failed && comm->rank != 0)
+        made.address = 0;
+    team = team_on(comm, &made, board);
+    seen = team && has_joined(team) && !is_limited();
     /* After an error, too: it tells the others. */
     failed = MPIR_Allreduce_intra_recursive_doubling(&seen, &all_see, 1, MPI_INT, MPI_MIN, comm, &errflag) != MPI_SUCCESS || failed ||
         errflag != MPIR_ERR_NONE;
@@ -317,10 +424,176 @@ static MPIDI_COMPOSITE_team_t *make_team(MPIR_Comm * comm)
         give_up_both(comm, team);       /* what comes after it fails, too */
         return team;
     }
-    team->second->reads = team->reads;
-    MPIDI_COMPOSITE_choose(team);
-    MPIDI_COMPOSITE_choose(team->second);
+    use(team, team->reads);
+    if (has_all_of_host(comm))
+        __atomic_store_n(&agreed, team->reads ? READING : SEEING, __ATOMIC_RELAXED);
     return team;
+}
+
+/* ---- of a new communicator ---- */
+
+/* Nobody waits in what ends later: what rank 0 says comes when it comes. Under the lock. */
+typedef struct unheard {
+    struct unheard *next;
+    MPIR_Comm *comm;
+    made_t made;                /* no pages: it has not come */
+} unheard_t;
+
+static unheard_t *unheards;
+
+static unheard_t *remove_unheard(MPIR_Comm * comm)
+{
+    unheard_t **link = &unheards, *found;
+
+    while (*link && (*link)->comm != comm)
+        link = &(*link)->next;
+    found = *link;
+    if (found)
+        *link = found->next;
+    return found;
+}
+
+/* Where rank 0 knows that all others will see it, there is a board. They are not waited for. */
+static MPIDI_COMPOSITE_team_t *make_early(MPIR_Comm * comm, made_t * made)
+{
+    MPIDI_COMPOSITE_team_t *team;
+    void *board = NULL;
+
+    made->agreed = __atomic_load_n(&agreed, __ATOMIC_RELAXED);
+    if (made->agreed != NOT_AGREED && pm_team_can_grow())
+        board = make_board(comm->local_size, made, PM_TEAM_BOARDS_EARLY);
+    if (!board)
+        return NULL;
+    team = team_on(comm, made, board);
+    if (!team || !has_joined(team)) {
+        free_unused(team);
+        free_unused_board(board, comm->local_size, made->pages);
+        return NULL;
+    }
+    use(team, made->agreed == READING);
+    return team;
+}
+
+/* What is sent stays where it is while the communicator is there. One that has ended will be missed later. */
+static void tell(MPIR_Comm * comm)
+{
+    static const made_t none = { 0, 0, PM_TEAM_PAGES, NOT_AGREED };
+    made_t made = none;
+    MPIR_Errflag_t errflag = MPIR_ERR_NONE;
+    MPIDI_COMPOSITE_team_t *team = make_early(comm, &made);
+    MPL_COMPILE_TIME_ASSERT(sizeof team->said == sizeof made);
+    const void *said = team ? memcpy(team->said, &made, sizeof made) : &none;
+
+    for (int rank = 1; rank < comm->local_size; rank++) {
+        MPIR_Request *request = NULL;
+        if (MPIC_Isend(said, sizeof made, MPI_BYTE, rank, MPIR_BCAST_TAG, comm, &request, &errflag) == MPI_SUCCESS)
+            MPIR_Request_free(request);
+    }
+    MPIDI_COMPOSITE_COMM(comm).team = team;
+}
+
+/* Others may be on the board by now: who does not see it has a team that has lost somebody, and answers false. */
+static bool take(MPIR_Comm * comm, const made_t * made, bool heard)
+{
+    MPIDI_COMPOSITE_team_t *team;
+    bool sees;
+
+    if (heard && !made->address)
+        return true;
+    team = team_on(comm, made, NULL);
+    sees = team && has_joined(team);
+    if (sees)
+        use(team, made->agreed == READING);
+    else if (team)
+        give_up_both(comm, team);
+    if (team && !has_joined(team)) {
+        free_unused(team);
+        team = NULL;
+    }
+    MPIDI_COMPOSITE_COMM(comm).team = team;
+    return sees;
+}
+
+static int hear(MPIR_Comm * comm)
+{
+    MPIR_Errflag_t errflag = MPIR_ERR_NONE;
+    made_t made = { 0, 0, 0, NOT_AGREED };
+    bool heard = MPIC_Recv(&made, sizeof made, MPI_BYTE, 0, MPIR_BCAST_TAG, comm, MPI_STATUS_IGNORE, &errflag) == MPI_SUCCESS && made.pages;
+
+    /* That rank 0 has ended is an error of its collectives. */
+    if (take(comm, &made, heard) || !heard)
+        return MPI_SUCCESS;
+    return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__, MPI_ERR_OTHER, "**composite", "**composite %s",
+                                "shared memory of rank 0 of a new communicator, which all of its ranks use in collectives, cannot be mapped");
+}
+
+static int hear_later(MPIR_Comm * comm)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPIR_Request *request = NULL;
+    unheard_t *unheard = MPL_calloc(1, sizeof *unheard, MPL_MEM_COLL);
+
+    MPIR_ERR_CHKANDJUMP(!unheard, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    unheard->comm = comm;
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    unheard->next = unheards;
+    unheards = unheard;
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    mpi_errno = MPIC_Irecv(&unheard->made, sizeof unheard->made, MPI_BYTE, 0, MPIR_BCAST_TAG, comm, &request);
+    MPIR_ERR_CHECK(mpi_errno);
+    MPIR_Request_free(request);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* In a collective, by which time all may wait. */
+static void hear_now(MPIR_Comm * comm)
+{
+    unheard_t *unheard;
+    made_t made;
+    bool lost = false;
+
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    for (unheard = unheards; unheard && unheard->comm != comm;)
+        unheard = unheard->next;
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    if (!unheard)
+        return;
+    for (unsigned looks = 1; !__atomic_load_n(&unheard->made.pages, __ATOMIC_RELAXED) && !lost; looks++) {
+        lost = looks % 1024 == 0 && pm_has_ended(MPIDI_COMPOSITE_peer(comm, 0));
+        lost = MPID_Progress_test(NULL) != MPI_SUCCESS || lost;
+        MPIDI_COMPOSITE_WAIT_MESSAGE();
+    }
+    /* Whoever wrote it held the lock. */
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    made = unheard->made;
+    if (made.pages)
+        MPL_free(remove_unheard(comm));
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    (void) take(comm, &made, made.pages);
+}
+
+static bool may_have_team(MPIR_Comm * comm)
+{
+    return on_one_host(comm) && comm->local_size > 1 && comm->local_size <= PM_TEAM_RANKS_LIMIT;
+}
+
+/* Of the user's, but for those that are made in a call that must not wait. All ranks answer the same. */
+static bool is_told_of(MPIR_Comm * comm)
+{
+    return may_have_team(comm) && !HANDLE_IS_BUILTIN(comm->handle) && comm->hierarchy_kind != MPIR_COMM_HIERARCHY_KIND__NODE && !comm->tainted;
+}
+
+int MPIDI_COMPOSITE_team_comm_commit(MPIR_Comm * comm)
+{
+    if (!is_told_of(comm))
+        return MPI_SUCCESS;
+    if (comm->rank > 0)
+        /* MPI_Comm_idup makes it in a schedule. */
+        return MPIDU_Sched_are_pending() ? hear_later(comm) : hear(comm);
+    tell(comm);
+    return MPI_SUCCESS;
 }
 
 MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm)
@@ -329,10 +602,12 @@ MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm)
 
     if (likely(state->team_is_known))
         return state->team;
-    if (!on_one_host(comm) || comm->local_size < 2 || comm->local_size > PM_TEAM_RANKS_LIMIT) {
+    if (unlikely(unheards))
+        hear_now(comm);
+    if (state->team || !may_have_team(comm)) {
         state->team_is_known = true;
-    } else if (comm == MPIR_Process.comm_world || comm == MPIR_Process.comm_world->node_comm || state->team_calls++ == PM_TEAM_CALLS_BEFORE) {
-        state->team = make_team(comm);
+    } else if (is_of_world(comm) || state->team_calls++ == PM_TEAM_CALLS_BEFORE) {
+        state->team = agree_on_team(comm);
         state->team_is_known = true;
     }
     return state->team;
@@ -340,8 +615,14 @@ MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm)
 
 void MPIDI_COMPOSITE_team_comm_free(MPIR_Comm * comm)
 {
-    MPIDI_COMPOSITE_team_t *team = MPIDI_COMPOSITE_COMM(comm).team;
+    MPIDI_COMPOSITE_team_t *team;
+    unheard_t *unheard = remove_unheard(comm);
 
+    /* What was not heard in time has come by now, or never will: it keeps the communicator. */
+    if (unheard && unheard->made.pages && MPIDI_COMPOSITE_global.core)
+        (void) take(comm, &unheard->made, true);
+    MPL_free(unheard);
+    team = MPIDI_COMPOSITE_COMM(comm).team;
     MPIDI_COMPOSITE_COMM(comm).team = NULL;
     if (team)
         leave(team);
@@ -356,7 +637,13 @@ void MPIDI_COMPOSITE_team_finalize(void)
         left_boards = left->next;
         MPL_free(left);
     }
-    board_bytes = 0;
+    while (kept_boards) {
+        left_t *kept = kept_boards;
+        kept_boards = kept->next;
+        MPL_free(kept);
+    }
+    board_bytes = kept_bytes = 0;
+    agreed = NOT_AGREED;
 }
 
 /* ---- waiting ---- */
@@ -438,15 +725,23 @@ int MPIDI_COMPOSITE_team_wait(MPIDI_COMPOSITE_team_t * team, int (*awaited) (MPI
     return mpi_errno;
 }
 
+static int no_memory(void)
+{
+    return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__, MPI_ERR_OTHER, "**composite", "**composite %s",
+                                "there is no memory left for what ranks of this host say to each other in collectives");
+}
+
 int MPIDI_COMPOSITE_team_room(MPIDI_COMPOSITE_team_t * team, size_t size)
 {
     if (unlikely(team->gone >= 0))
         return MPIDI_COMPOSITE_team_lost(team, team->gone);
-    if (team->behind)
-        return MPI_SUCCESS;     /* its callers have looked */
-    if (likely(pm_team_has_room(team->team, size)))
-        return MPI_SUCCESS;
-    return MPIDI_COMPOSITE_team_wait(team, pm_crowded(MPIDI_COMPOSITE_global.core) ? for_much_room : for_room, &size);
+    /* Of the second one its callers have looked. */
+    if (unlikely(!team->behind && !pm_team_has_room(team->team, size))) {
+        int mpi_errno = MPIDI_COMPOSITE_team_wait(team, pm_crowded(MPIDI_COMPOSITE_global.core) ? for_much_room : for_room, &size);
+        if (mpi_errno)
+            return mpi_errno;
+    }
+    return likely(pm_team_back(team->team, size)) ? MPI_SUCCESS : no_memory();
 }
 
 const char *const MPIDI_COMPOSITE_collective_names[] = { "none", "MPI_Barrier", "MPI_Bcast", "MPI_Gather", "MPI_Gatherv", "MPI_Scatter",

@@ -29,13 +29,16 @@ typedef struct MPIDI_COMPOSITE_team {
     MPIDI_COMPOSITE_collective_t collective;    /* that we are in */
     bool harmless;              /* what went wrong last: a rank said another number of bytes than it should, and nothing else */
     struct MPIDI_COMPOSITE_left *board; /* if it is ours */
+    uint64_t said[3];           /* what rank 0 says of its board */
     void *alone;                /* instead of a board that others see, where that could not be had because somebody is gone */
     bool behind;                /* the second one of a communicator: steps are entered before those before them are finished */
     struct MPIDI_COMPOSITE_team *second;
 } MPIDI_COMPOSITE_team_t;
 
 /* Of a communicator whose ranks all share memory, from its first collectives on. NULL: it has none, and that is so at all of its ranks.
- * Where a rank ended before that was agreed on there is one in which somebody is gone, so that the collective fails. */
+ * Where a rank ended before that was agreed on there is one in which somebody is gone, so that the collective fails. Most have one from
+ * the beginning on, but only a collective that all ranks have called makes sure of that for those that end later (team_is_known). */
+int MPIDI_COMPOSITE_team_comm_commit(MPIR_Comm * comm);
 MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_team_comm_free(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_team_finalize(void);

@@ -38,6 +38,7 @@ class TeamBoard {
     struct alignas(64) Seat {
         Atomic<std::uint64_t> finished;  // of steps that are entered before those before them are finished
         Atomic<std::int32_t> awaits;     // whom this rank sleeps for, and one more; or everybody
+        Atomic<std::uint32_t> joined;    // it has heard of the board
         Atomic<std::uint32_t> left;      // it does not look at the board any more
         Atomic<std::uint32_t> gave_up;
     };
@@ -50,19 +51,45 @@ class TeamBoard {
         return pages_at(ranks) + static_cast<std::size_t>(ranks) * static_cast<std::size_t>(pages) * PM_TEAM_PAGE;
     }
 
-    // By whoever makes it, before others know of it.
-    static void lay_out(void *memory, int ranks)
+    // From its beginning, without notes and with them. Cards and pages are behind that, and a rank's are written by itself only.
+    static std::size_t size_of_seats(int ranks) { return notes_at(ranks); }
+    static std::size_t size_of_notes(int ranks) { return cards_at(ranks); }
+
+    // By whoever makes it, before others know of it. Memory that is zero needs no notes to be laid out.
+    static void lay_out_seats(void *memory, int ranks)
     {
         const TeamBoard board(memory, 0, ranks, 0, 0);
         new (&board.head()) Head{};
         for (int rank = 0; rank < ranks; ++rank) {
             new (&board.seat(rank)) Seat{};
-            for (std::uint64_t i = 0; i < notes; ++i)
-                new (&board.note_of(rank, i).step) Atomic<std::uint64_t>{};
             for (int other = 0; other < ranks; ++other)
                 new (&board.claim_of(rank, other)) Atomic<std::uint64_t>{};
         }
     }
+    static void lay_out(void *memory, int ranks)
+    {
+        const TeamBoard board(memory, 0, ranks, 0, 0);
+        lay_out_seats(memory, ranks);
+        for (int rank = 0; rank < ranks; ++rank)
+            for (std::uint64_t i = 0; i < notes; ++i)
+                new (&board.note_of(rank, i).step) Atomic<std::uint64_t>{};
+    }
+    // For another team, when all have left: it begins behind a step that nobody has come to, so that notes and claims need not be touched.
+    static void lay_out_again(void *memory, int ranks, std::uint64_t begin)
+    {
+        const TeamBoard board(memory, 0, ranks, 0, 0);
+        board.head().sleepers.store(0, std::memory_order_relaxed);
+        for (int rank = 0; rank < ranks; ++rank) {
+            Seat &seat = board.seat(rank);
+            seat.finished.store(begin, std::memory_order_relaxed);
+            seat.awaits.store(0, std::memory_order_relaxed);
+            seat.joined.store(0, std::memory_order_relaxed);
+            seat.left.store(0, std::memory_order_relaxed);
+            seat.gave_up.store(0, std::memory_order_relaxed);
+        }
+    }
+    // Nobody is as many steps before another one as there are notes.
+    std::uint64_t behind_all() const { return step_ + 2 * notes; }
     static void take_down(void *memory, int ranks)
     {
         const TeamBoard board(memory, 0, ranks, 0, 0);
@@ -75,10 +102,11 @@ class TeamBoard {
         }
         board.head().~Head();
     }
-    // At most so many steps are entered before the first of them is finished; of each kind of places there must be more.
-    TeamBoard(void *memory, int rank, int ranks, int pages, int ahead)
+    // At most so many steps are entered before the first of them is finished; of each kind of places there must be more. The first one is that
+    // after `begin`.
+    TeamBoard(void *memory, int rank, int ranks, int pages, int ahead, std::uint64_t begin = 0)
         : memory_(static_cast<std::byte *>(memory)), rank_(rank), ranks_(ranks), pages_(static_cast<std::uint64_t>(pages)),
-          ahead_(static_cast<std::uint64_t>(ahead))
+          ahead_(static_cast<std::uint64_t>(ahead)), step_(begin), looked_at_(begin), all_entered_(begin), all_finished_(begin)
     {
     }
 
@@ -127,11 +155,14 @@ class TeamBoard {
         const auto seat = static_cast<std::uint64_t>(rank);
         if (size <= PM_TEAM_NOTE)
             return note_of(rank, step).data;
-        if (size <= PM_TEAM_CARD || size == PM_TEAM_ELSEWHERE)
+        if (is_card(size))
             return memory_ + cards_at(ranks_) + (seat * cards + step % cards) * PM_TEAM_CARD;
         return memory_ + pages_at(ranks_) + (seat * pages_ + step % pages_) * PM_TEAM_PAGE;
     }
     std::byte *place(std::size_t size) { return place_of(rank_, step_ + 1, size); }
+    // Of this rank's cards, or pages, the one that the next step takes. Only of what is longer than a note.
+    unsigned number_of_place(std::size_t size) const { return static_cast<unsigned>((step_ + 1) % places_for(size)); }
+    static bool is_card(std::uint64_t size) { return size <= PM_TEAM_CARD || size == PM_TEAM_ELSEWHERE; }
     // When there is room, and what is to be read has been written.
     void enter(std::uint64_t size, std::uint8_t collective = 0)
     {
@@ -210,6 +241,8 @@ class TeamBoard {
             wake(rank);
     }
 
+    void join() { seat(rank_).joined.store(1, std::memory_order_release); }
+    bool has_joined(int rank) const { return seat(rank).joined.load(std::memory_order_acquire) != 0; }
     // It has left, or given up: it enters nothing any more.
     bool will_not_come(int rank) const
     {
@@ -247,7 +280,7 @@ class TeamBoard {
     }
     std::uint64_t places_for(std::uint64_t size) const
     {
-        return size <= PM_TEAM_NOTE ? notes : size <= PM_TEAM_CARD || size == PM_TEAM_ELSEWHERE ? cards : pages_;
+        return size <= PM_TEAM_NOTE ? notes : is_card(size) ? cards : pages_;
     }
     Head &head() const { return *reinterpret_cast<Head *>(memory_); }
     Seat &seat(int rank) const { return reinterpret_cast<Seat *>(memory_ + sizeof(Head))[rank]; }
@@ -286,9 +319,9 @@ class TeamBoard {
     std::byte *memory_;
     int rank_, ranks_;
     std::uint64_t pages_, ahead_;
-    std::uint64_t step_ = 0;         // the last one that we have entered
-    std::uint64_t looked_at_ = 0;
-    std::uint64_t all_entered_ = 0, all_finished_ = 0;  // as far as we know
+    std::uint64_t step_;             // the last one that we have entered
+    std::uint64_t looked_at_;
+    std::uint64_t all_entered_, all_finished_;  // as far as we know
 };
 
 }  // namespace pm::coll

@@ -1,6 +1,10 @@
 // Teams on the composite device.
 #include "coll/team/team.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <new>
 
 #include "base/tuning.h"
@@ -11,19 +15,51 @@ namespace {
 
 using Board = pm::coll::TeamBoard<std::atomic>;
 static_assert(sizeof(Board::Note) == 320 && PM_TEAM_RANKS_LIMIT * 2 * sizeof(std::uint64_t) <= PM_TEAM_CARD);
+static_assert(Board::cards <= 64 && PM_TEAM_PAGES <= 64 && PM_TEAM_PAGES_CROWD <= 64, "a bit for each");
+
+// All pages of memory that [begin, begin + size) is on; 0, or why not.
+int populate(void *begin, std::size_t size, int how)
+{
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(begin) / page * page;
+    const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(begin) + size + page - 1) / page * page;
+    int result;
+    do
+        result = madvise(reinterpret_cast<void *>(first), end - first, how);
+    while (result != 0 && (errno == EINTR || errno == EAGAIN));
+    return result == 0 ? 0 : errno;
+}
+
+// Where the kernel does not know how, whoever made the board has it backed as a whole.
+bool back(void *begin, std::size_t size)
+{
+    const int error = populate(begin, size, MADV_POPULATE_WRITE);
+    return error == 0 || error == EINVAL;
+}
 
 }  // namespace
 
 struct pm_team {
-    pm_team(const pm_group_setup &group, void *memory, int pages, int ahead)
-        : group(group), board(memory, group.rank, group.size, pages, ahead)
+    pm_team(const pm_group_setup &group, void *memory, int pages, int ahead, std::uint64_t begin)
+        : group(group), memory(memory), board(memory, group.rank, group.size, pages, ahead, begin)
     {
     }
     // The path to each was chosen when the ranks were connected and leads over shared memory, so it stays: any thread may look at it.
     pm_peer *peer(int rank) const { return group.peer(group.context, rank); }
 
+    bool somebody_has_ended() const
+    {
+        for (int rank = 0; rank < group.size; ++rank)
+            if (rank != group.rank && pm_has_ended(peer(rank)))
+                return true;
+        return false;
+    }
+
     pm_group_setup group;
+    void *memory;
     Board board;
+    bool backed_notes = false;                         // of all
+    std::uint64_t backed_cards = 0, backed_pages = 0;  // of ours, a bit for each
 };
 
 static void wake(pm_team *team)
@@ -38,14 +74,70 @@ size_t pm_team_board_size(int ranks, int pages)
     return Board::size_of(ranks, pages);
 }
 
-void pm_team_lay_out(void *board, int ranks)
+size_t pm_team_notes_size(int ranks)
 {
-    Board::lay_out(board, ranks);
+    return Board::size_of_notes(ranks);
 }
 
-pm_team *pm_team_join(const pm_group_setup *group, void *board, int pages, int ahead)
+int pm_team_can_grow(void)
 {
-    return new (std::nothrow) pm_team(*group, board, pages, ahead);
+    static const bool can = [] {
+        char here = 0;
+        return populate(&here, 1, MADV_POPULATE_WRITE) != EINVAL;
+    }();
+    return can;
+}
+
+int pm_team_lay_out(void *board, int ranks, int is_zero)
+{
+    if (!back(board, is_zero ? Board::size_of_seats(ranks) : Board::size_of_notes(ranks)))
+        return 0;
+    if (is_zero)
+        Board::lay_out_seats(board, ranks);
+    else
+        Board::lay_out(board, ranks);
+    return 1;
+}
+
+void pm_team_lay_out_again(void *board, int ranks, uint64_t begin)
+{
+    Board::lay_out_again(board, ranks, begin);
+}
+
+uint64_t pm_team_behind_all(const pm_team *team)
+{
+    return team->board.behind_all();
+}
+
+pm_team *pm_team_join(const pm_group_setup *group, void *board, int pages, int ahead, uint64_t begin)
+{
+    auto team = new (std::nothrow) pm_team(*group, board, pages, ahead, begin);
+    if (team != nullptr)
+        team->board.join();
+    return team;
+}
+
+int pm_team_look_around(pm_team *team)
+{
+    team->backed_notes = back(team->memory, Board::size_of_notes(team->group.size));
+    return team->backed_notes;
+}
+
+static bool back_place(pm_team *team, size_t size)
+{
+    std::uint64_t &backed = Board::is_card(size) ? team->backed_cards : team->backed_pages;
+    const std::uint64_t bit = std::uint64_t{1} << team->board.number_of_place(size);
+    if ((backed & bit) == 0 && !back(team->board.place(size), Board::is_card(size) ? PM_TEAM_CARD : PM_TEAM_PAGE))
+        return false;
+    backed |= bit;
+    return true;
+}
+
+int pm_team_back(pm_team *team, size_t size)
+{
+    if (!team->backed_notes && !pm_team_look_around(team)) [[unlikely]]
+        return 0;
+    return size <= PM_TEAM_NOTE || back_place(team, size);
 }
 
 void pm_team_leave(pm_team *team)
@@ -174,7 +266,8 @@ void pm_team_is_awake(pm_team *team)
 
 int pm_team_is_gone(const pm_team *team, int rank)
 {
-    return team->board.will_not_come(rank) || pm_has_ended(team->peer(rank));
+    return team->board.will_not_come(rank) || pm_has_ended(team->peer(rank)) ||
+           (!team->board.has_joined(rank) && team->somebody_has_ended());
 }
 
 int pm_team_read(const pm_team *team, int rank, uint64_t address, void *data, size_t size)

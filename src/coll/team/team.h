@@ -21,9 +21,18 @@ typedef struct pm_team pm_team;
 
 /* With so many pages of each rank. */
 size_t pm_team_board_size(int ranks, int pages);
-void pm_team_lay_out(void *board, int ranks);
-/* On a board that one of them has laid out. At most `ahead` steps are entered before the first of them is finished. NULL: no memory. */
-pm_team *pm_team_join(const pm_group_setup * group, void *board, int pages, int ahead);
+/* What has to be backed by memory from the beginning on, and whether more can be when it is used (pm_team_back); otherwise all of it has to. */
+size_t pm_team_notes_size(int ranks);
+int pm_team_can_grow(void);
+int pm_team_lay_out(void *board, int ranks, int is_zero);       /* 0: no memory */
+/* One that all have left, for another team; pm_team_behind_all() of its last one says where the next one begins. */
+void pm_team_lay_out_again(void *board, int ranks, uint64_t begin);
+uint64_t pm_team_behind_all(const pm_team * team);
+/* On a board that one of them has laid out. At most `ahead` steps are entered before the first of them is finished; the first one is that after
+ * `begin`. NULL: no memory. */
+pm_team *pm_team_join(const pm_group_setup * group, void *board, int pages, int ahead, uint64_t begin);
+/* So that the first steps are as short as later ones: memory is mapped now that would be when it is looked at. 0: there is none. */
+int pm_team_look_around(pm_team * team);
 /* Of one that will not be used any more. */
 void pm_team_leave(pm_team * team);
 /* We will not take the steps that others wait for: they are told. */
@@ -36,6 +45,7 @@ int pm_team_all_have_left(void *board, int ranks, pm_peer * const *peers);
  * PM_TEAM_ELSEWHERE for its size the place holds addresses. */
 int pm_team_has_room(pm_team * team, size_t size);
 int pm_team_has_much_room(pm_team * team, size_t size); /* half of it */
+int pm_team_back(pm_team * team, size_t size);  /* before the place is asked for: it is backed by memory; 0: there is none */
 void *pm_team_place(pm_team * team, size_t size);
 void pm_team_enter(pm_team * team, uint64_t size, int collective);
 
@@ -64,7 +74,8 @@ int pm_team_is_copied(const pm_team * team, int from, int to);
 /* Where there is no room, or not much: one who has not come far enough. */
 int pm_team_last(const pm_team * team, size_t size, int much);
 
-/* Before and after sleeping for a rank, and whether it will never come: it has left, or its process has ended. */
+/* Before and after sleeping for a rank, and whether it will never come: it has left, its process has ended, or it has not joined and, since
+ * somebody has ended, may never hear of the board. */
 void pm_team_sleeps_for(pm_team * team, int rank);
 void pm_team_is_awake(pm_team * team);
 int pm_team_is_gone(const pm_team * team, int rank);

@@ -53,7 +53,7 @@ class SharedMemory {
     virtual bool write_memory(const void *peer, std::uint64_t address, const void *data, std::size_t size) = 0;
     virtual void *allocate(std::size_t size) = 0;
     virtual void free(void *block) = 0;
-    virtual void *allocate_mapped(std::size_t size) = 0;
+    virtual void *allocate_mapped(std::size_t size, std::size_t at_once) = 0;
     virtual bool free_mapped(void *block) = 0;
     virtual void *view(void *peer, std::uint64_t address, std::size_t size) = 0;
     virtual void ring_at(void *peer) = 0;
@@ -200,7 +200,7 @@ class SharedMemoryOf final : public SharedMemory {
         return device_->write_memory(of(peer), address, data, size);
     }
     void *allocate(std::size_t size) override { return device_->allocate_shared(size); }
-    void *allocate_mapped(std::size_t size) override { return device_->allocate_mapped(size); }
+    void *allocate_mapped(std::size_t size, std::size_t at_once) override { return device_->allocate_mapped(size, at_once); }
     bool free_mapped(void *block) override { return device_->free_mapped(block); }
     void free(void *block) override { device_->free_shared(block); }
     void *view(void *peer, std::uint64_t address, std::size_t size) override { return device_->view(of(peer), address, size); }

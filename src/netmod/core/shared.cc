@@ -88,7 +88,13 @@ void pm_shared_free(pm_core *core, void *block)
 void *pm_mapped_alloc(pm_core *core, size_t size)
 {
     SharedMemory *shared = shared_memory(core);
-    return shared != nullptr ? shared->allocate_mapped(size) : nullptr;
+    return shared != nullptr ? shared->allocate_mapped(size, size) : nullptr;
+}
+
+void *pm_mapped_alloc_part(pm_core *core, size_t size, size_t at_once)
+{
+    SharedMemory *shared = shared_memory(core);
+    return shared != nullptr ? shared->allocate_mapped(size, at_once) : nullptr;
 }
 
 int pm_mapped_free(pm_core *core, void *block)

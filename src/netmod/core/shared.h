@@ -16,6 +16,8 @@ void *pm_shared_alloc(pm_core *core, size_t size);      /* at most PM_SHARED_LIM
 void pm_shared_free(pm_core *core, void *block);
 /* Memory of any size that they see as well, zeroed; NULL when there is none. pm_mapped_free() answers 0 for what is other memory. */
 void *pm_mapped_alloc(pm_core *core, size_t size);
+/* Backed by memory are only so many bytes from its beginning; who uses the rest has that done first, page by page (MADV_POPULATE_WRITE). */
+void *pm_mapped_alloc_part(pm_core *core, size_t size, size_t at_once);
 int pm_mapped_free(pm_core *core, void *block);
 
 /* Whether a peer is reached over shared memory; then [address, address + size) of its shared memory is at the answer here, or NULL. */
