@@ -122,6 +122,11 @@ concept Watched = requires(D device, const typename D::Peer *const_peer, typenam
     device.give_up(peer, why);
 };
 
+// Longer messages may leave without a place at the receiver, who takes them as they come. The size of the longest that the peer has room
+// for now; shorter than whole_limit: only those of try_send_whole().
+template <class D>
+concept SendsUngranted = requires(D device, typename D::Peer *peer) { { device.ungranted_limit(peer) } -> std::same_as<std::size_t>; };
+
 // It looks after peers on this host, who may end without a word, when it is asked to now and then while it is quiet: failure() tells.
 template <class D>
 concept LooksAfterPeers = requires(D device, std::chrono::nanoseconds now) { device.look_after_peers(now); };

@@ -65,7 +65,8 @@ class UdpOutgoing : public testing::Test {
     }
 
     ProtocolSettings settings_;
-    Outgoing outgoing_{settings_, first};
+    Blocks blocks_;
+    Outgoing outgoing_{settings_, blocks_, first};
     Time now_ = 1s;
     std::vector<std::byte> header_, payload_;
     Message message_;

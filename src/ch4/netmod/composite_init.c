@@ -93,10 +93,10 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
     mpi_errno = join_host();
     MPIR_ERR_CHECK(mpi_errno);
     /* What leaves at once must find a buffer where nobody expects it. */
-    if (MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE < PM_SEND_NOW_LIMIT) {
+    if (MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE < PM_UNGRANTED_LIMIT) {
         char sentence[120];
         snprintf(sentence, sizeof sentence, "MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE is %d, and must be %d or more",
-                 MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE, PM_SEND_NOW_LIMIT);
+                 MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE, PM_UNGRANTED_LIMIT);
         MPIR_ERR_SETANDJUMP1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s", sentence);
     }
     memset(&setup, 0, sizeof setup);

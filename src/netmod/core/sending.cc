@@ -249,6 +249,14 @@ int pm_send_now(pm_peer *peer, int tag, const void *header, size_t header_size, 
     return send_now(peer, message);
 }
 
+int pm_goes_ungranted(pm_peer *peer, size_t size)
+{
+    if (size > PM_UNGRANTED_LIMIT)
+        return 0;
+    InsideGateOf inside(peer);
+    return size <= peer->used->channel->ungranted_limit(peer->used->peer());
+}
+
 int pm_sends_queued(pm_core *core)
 {
     {

@@ -29,24 +29,6 @@ Status Outgoing::accept(const Message &message, SendProgress *progress, std::siz
     return let_go_of_payload() ? Status::ok : Status::again;
 }
 
-Outgoing::Spare *Outgoing::spare(std::size_t size)
-{
-    for (Spare &spare : spare_)
-        if (size <= spare.size)
-            return &spare;
-    return nullptr;
-}
-
-std::unique_ptr<std::byte[]> Outgoing::block(std::size_t size)
-{
-    Spare *found = spare(size);
-    if (found == nullptr || found->blocks.empty())
-        return std::make_unique_for_overwrite<std::byte[]>(found == nullptr ? size : found->size);
-    auto block = std::move(found->blocks.back());
-    found->blocks.pop_back();
-    return block;
-}
-
 void Outgoing::make_fragment(const Message &message, SendProgress *progress, std::size_t packet_size)
 {
     const Payload &payload = message.payload;
@@ -58,7 +40,7 @@ void Outgoing::make_fragment(const Message &message, SendProgress *progress, std
     Flight &flight = flights_.emplace_back();
     flight.body_size = header_size + piece;
     if (copy)
-        flight.own = block(flight.size());
+        flight.own = blocks_.take(flight.size());
     Header &header = copy ? *new (flight.own.get()) Header : flight.header_alone;
     header.kind_and_flags = static_cast<std::uint8_t>(Kind::data);
     header.sequence = static_cast<std::uint32_t>(next_++);
@@ -113,7 +95,7 @@ bool Outgoing::let_go_of_payload()
         Flight &flight = flights_[i];
         if (!flight.borrowed() || flight.state == Flight::State::arrived)
             continue;
-        auto own = block(flight.size());
+        auto own = blocks_.take(flight.size());
         std::memcpy(own.get(), &flight.header_alone, sizeof(Header));
         std::memcpy(own.get() + sizeof(Header), flight.body, flight.body_size);
         flight.own = std::move(own);
@@ -165,9 +147,8 @@ void Outgoing::arrive(Flight &flight, Time now)
     if (flight.borrowed())
         borrowed_bytes_ -= flight.body_size;
     flight.state = Flight::State::arrived;
-    if (Spare *found = flight.own != nullptr ? spare(flight.size()) : nullptr; found != nullptr && found->blocks.size() < found->limit)
-        found->blocks.push_back(std::move(flight.own));
-    flight.own.reset();
+    if (flight.own != nullptr)
+        blocks_.give_back(std::move(flight.own), flight.size());
     on_size_proved(flight.longest);
     congestion_.on_arrived(flight.order, next_order_);
     if (flight.order > newest_order_ && (quick_answers_ > 0 || !is_quick(flight, now))) {

@@ -24,6 +24,7 @@
 #include "base/ring_queue.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "netmod/udp/protocol/blocks.h"
 #include "netmod/udp/protocol/congestion.h"
 #include "netmod/udp/protocol/round_trip.h"
 #include "netmod/udp/protocol/settings.h"
@@ -61,8 +62,8 @@ struct OutgoingCounters {
 
 class Outgoing {
   public:
-    Outgoing(const ProtocolSettings &settings, std::uint64_t first_sequence)
-        : settings_(settings), base_(first_sequence), next_(first_sequence)
+    Outgoing(const ProtocolSettings &settings, Blocks &blocks, std::uint64_t first_sequence)
+        : settings_(settings), blocks_(blocks), base_(first_sequence), next_(first_sequence)
     {
     }
 
@@ -162,16 +163,8 @@ class Outgoing {
     Time timer_end() const;
     std::size_t packet_cost() const { return cost_of(packet_size_ > 0 ? packet_size_ : settings_.first_packet_size()); }
 
-    // Blocks of packets that have arrived, for the next ones.
-    struct Spare {
-        std::size_t size, limit;
-        std::vector<std::unique_ptr<std::byte[]>> blocks;
-    };
-    Spare *spare(std::size_t size);
-    std::unique_ptr<std::byte[]> block(std::size_t size);
-
     const ProtocolSettings &settings_;
-    Spare spare_[2] = {{256, 64, {}}, {1536, 48, {}}};  // of small messages, and of usual packets
+    Blocks &blocks_;
     RingQueue<Flight> flights_;  // [base_, next_)
     std::uint64_t base_;
     std::uint64_t next_;
