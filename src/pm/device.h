@@ -9,7 +9,8 @@
 // - try_send() accepts as much of a message as it can and advances `progress->sent`:
 //     ok     the whole message is accepted; header and payload may be reused at once.
 //     again  something is left; call again later with the same message and progress, and send nothing else to that peer
-//            before. The header is consumed by the first call that accepts anything, the payload stays with the caller.
+//            before, unless `progress->taken` says that others may follow: then only the payload is still needed. The header is
+//            consumed by the first call that accepts anything, the payload stays with the caller.
 //     other  the message is lost and the peer is not usable any more; Peer::error says why.
 //   try_send_whole() takes all of a message of at most whole_limit bytes, or answers false and nothing happened.
 // - Per peer, delivery is exactly once and in order.
@@ -54,6 +55,7 @@ struct Capabilities {
 struct SendProgress {
     bool started = false;   // the header is on its way
     std::size_t sent = 0;   // bytes of the payload
+    bool taken = false;     // all of them; but the payload is needed until it has arrived
     void *operation = nullptr;  // whatever the device remembers
 };
 

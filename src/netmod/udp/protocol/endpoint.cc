@@ -257,7 +257,7 @@ bool Endpoint::closed() const
 Outgoing &Endpoint::outgoing_of(Peer *peer)
 {
     if (peer->outgoing == nullptr) {
-        peer->outgoing = std::make_unique<Outgoing>(settings_, blocks_, full_sequence(peer->first_sequence));
+        peer->outgoing = std::make_unique<Outgoing>(settings_, blocks_, full_sequence(peer->first_sequence), peer->gone);
         if (peer->its_window != 0)
             peer->outgoing->on_window(peer->its_window * window_unit);
     }
@@ -312,6 +312,8 @@ void Endpoint::forget_pair(Peer *peer)
 {
     if (last_heard_ == peer)
         last_heard_ = nullptr;
+    if (peer->outgoing != nullptr)
+        peer->gone = peer->outgoing->gone();
     peer->outgoing.reset();
     peer->incoming.reset();
     peer->parting.clear();
@@ -379,6 +381,9 @@ std::string Endpoint::addresses_of(const Peer *peer) const
 
 Status Endpoint::send(Peer *peer, const Message &message, SendProgress *progress, Time now)
 {
+    // Whatever became of the pair since.
+    if (Outgoing::has_arrived(*progress, peer->outgoing != nullptr ? peer->outgoing->gone() : peer->gone))
+        return Status::ok;
     if (peer->state != PairState::open) [[unlikely]] {
         if (peer->state == PairState::failed)
             return peer->error.status;

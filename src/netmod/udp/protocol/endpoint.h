@@ -110,6 +110,7 @@ struct Peer {
     std::unique_ptr<SeenNumbers> seen;
     std::uint32_t first_sequence = 0;
     std::unique_ptr<Outgoing> outgoing;
+    std::uint64_t gone = 0;  // packets of earlier ones that have arrived
     std::unique_ptr<Incoming> incoming;
     std::vector<std::byte> parting;  // a packet that is longer than the path is wide
     std::size_t parted = 0;          // so much of it has been sent; all: it is only kept for who sends it
