@@ -9,7 +9,8 @@
 // - try_send() accepts as much of a message as it can and advances `progress->sent`:
 //     ok     the whole message is accepted; header and payload may be reused at once.
 //     again  something is left; call again later with the same message and progress, and send nothing else to that peer
-//            before. The header is consumed by the first call that accepts anything, the payload stays with the caller.
+//            before, unless `progress->taken` says that others may follow: then only the payload is still needed. The header is
+//            consumed by the first call that accepts anything, the payload stays with the caller.
 //     other  the message is lost and the peer is not usable any more; Peer::error says why.
 //   try_send_whole() takes all of a message of at most whole_limit bytes, or answers false and nothing happened.
 // - Per peer, delivery is exactly once and in order.
@@ -54,6 +55,7 @@ struct Capabilities {
 struct SendProgress {
     bool started = false;   // the header is on its way
     std::size_t sent = 0;   // bytes of the payload
+    bool taken = false;     // all of them; but the payload is needed until it has arrived
     void *operation = nullptr;  // whatever the device remembers
 };
 
@@ -121,6 +123,11 @@ concept Watched = requires(D device, const typename D::Peer *const_peer, typenam
     device.ask(peer);
     device.give_up(peer, why);
 };
+
+// Longer messages may leave without a place at the receiver, who takes them as they come. The size of the longest that the peer has room
+// for now; shorter than whole_limit: only those of try_send_whole().
+template <class D>
+concept SendsUngranted = requires(D device, typename D::Peer *peer) { { device.ungranted_limit(peer) } -> std::same_as<std::size_t>; };
 
 // It looks after peers on this host, who may end without a word, when it is asked to now and then while it is quiet: failure() tells.
 template <class D>

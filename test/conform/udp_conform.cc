@@ -44,7 +44,7 @@ struct UdpKit {
     static std::vector<std::size_t> edges()
     {
         constexpr std::size_t room = 1200 - sizeof(udp::Header);
-        return {room - 16, room, 2 * room, udp::Incoming::whole_limit, udp::Outgoing::whole_copy_limit, 65000 - sizeof(udp::Header),
+        return {room - 16, room, 2 * room, udp::Incoming::gather_limit, udp::Udp::whole_limit, udp::Outgoing::whole_copy_limit, 65000 - sizeof(udp::Header),
                 udp::Outgoing::rest_copy_limit};
     }
 

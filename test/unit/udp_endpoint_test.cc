@@ -636,6 +636,24 @@ void guard_hello(Datagram *hello, const Card &receiver)
     hello->header.guard[0] = hash.finish();
 }
 
+TEST(UdpEndpoint, AMessageThatArrivedBeforeThePeerLeftIsNotLost)
+{
+    UdpPair pair;
+    ASSERT_TRUE(pair.open());
+    std::vector<std::byte> payload(Outgoing::whole_copy_limit + 5000, std::byte{7});
+    Message message{0, nullptr, 0, {payload.data(), payload.size()}};
+    SendProgress progress;
+    ASSERT_EQ(pair[0].send(pair.peer(0), message, &progress, pair.now()), Status::again);
+    ASSERT_TRUE(progress.taken);
+    pair.exchange();
+    EXPECT_EQ(pair.delivered(1).bytes, payload.size());
+    pair[1].close();
+    pair.exchange();
+    EXPECT_EQ(pair.peer(0)->state, PairState::left);
+    EXPECT_EQ(pair[0].send(pair.peer(0), message, &progress, pair.now()), Status::ok);
+    EXPECT_EQ(pair.send(0, 100), Status::unreachable);
+}
+
 std::vector<std::byte> first_hello(Endpoint *from, const Card &to)
 {
     Message message;

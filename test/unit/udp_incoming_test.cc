@@ -39,7 +39,9 @@ class UdpIncoming : public testing::Test {
         std::unique_ptr<std::byte[]> body(new std::byte[misalignment_ + header_size + size]);
         test::fill_pattern(2, 0, body.get() + misalignment_, header_size);
         test::fill_pattern(1, offset, body.get() + misalignment_ + header_size, size);
-        return incoming_.on_data(header, {body.get() + misalignment_, header_size + size}, window, now_);
+        std::span packet(body.get() + misalignment_, header_size + size);
+        was_next_ = incoming_.on_next(header, packet, window, now_);
+        return was_next_ ? Verdict::taken : incoming_.on_data(header, packet, window, now_);
     }
     Verdict whole(std::uint64_t number, std::size_t size) { return on(number, 0, 0, size, size); }
 
@@ -108,6 +110,7 @@ class UdpIncoming : public testing::Test {
     std::size_t header_size_ = 0;
     std::size_t received_ = 0;
     std::string log_;
+    bool was_next_ = false;  // the last one was taken by on_next()
     std::unique_ptr<std::byte[]> place_;
     std::size_t place_size_ = 0;
 };
@@ -157,14 +160,14 @@ TEST_F(UdpIncoming, GathersSmallMessagesOfSeveralPackets)
 
 TEST_F(UdpIncoming, DeliversLargeMessagesPieceByPiece)
 {
-    std::size_t total = Incoming::whole_limit + 1000;
+    std::size_t total = Incoming::gather_limit + 1000;
     header_size_ = 16;
-    std::size_t piece = 8000;
+    std::size_t piece = 2000;
     EXPECT_EQ(on(0, 0, 0, piece, total, 16), Verdict::taken);
     EXPECT_EQ(on(2, 2, 2 * piece, total - 2 * piece, total), Verdict::taken);
-    EXPECT_EQ(log(), "arrived 8000/17384; ");
+    EXPECT_EQ(log(), "arrived 2000/5096; ");
     EXPECT_EQ(on(1, 1, piece, piece, total), Verdict::taken);
-    EXPECT_EQ(log(), "more 8000; more 1384; ");
+    EXPECT_EQ(log(), "more 2000; more 1096; ");
     header_size_ = 0;
     EXPECT_EQ(whole(3, 5), Verdict::taken);
     EXPECT_EQ(log(), "arrived 5/5; ");
@@ -184,6 +187,44 @@ TEST_F(UdpIncoming, PutsPiecesWhereTheyBelong)
     EXPECT_EQ(log(), "arrived 8000/40000; ");
     EXPECT_EQ(on(4, 4, 4 * piece, piece, total), Verdict::taken);
     EXPECT_EQ(log(), "placed; arrived 10/10; ");
+}
+
+TEST_F(UdpIncoming, TakesWhatOnlyAddsToAMessageAtLessExpense)
+{
+    std::size_t total = 20'000, piece = 4000;
+    give_place(total);
+    on(0, 0, 0, piece, total);
+    EXPECT_FALSE(was_next_) << "a message begins";
+    EXPECT_EQ(on(1, 1, piece, piece, total), Verdict::taken);
+    EXPECT_TRUE(was_next_);
+    EXPECT_EQ(incoming_.expected(), first + 2);
+    EXPECT_EQ(incoming_.ack_deadline(), now_ + Incoming::ack_delay);
+    EXPECT_EQ(on(1, 1, piece, piece, total), Verdict::twice);
+    EXPECT_FALSE(was_next_);
+    incoming_.on_ack_sent(now_);
+    EXPECT_EQ(on(2, 2, 2 * piece, piece, total, 0, true), Verdict::taken);
+    EXPECT_TRUE(was_next_);
+    EXPECT_EQ(incoming_.ack_deadline(), now_) << "the sender asks";
+    on(4, 4, 4 * piece, piece, total);
+    EXPECT_FALSE(was_next_) << "early";
+    on(3, 3, 3 * piece, piece, total);
+    EXPECT_FALSE(was_next_) << "others wait for it";
+    EXPECT_EQ(log(), "arrived 4000/20000; placed; ");
+    EXPECT_EQ(test::first_difference(1, piece, place_.get() + piece, total - piece), test::no_difference);
+}
+
+TEST_F(UdpIncoming, DoesNotTakeWhatMakesNoSenseAtLessExpense)
+{
+    std::size_t total = 40'000, piece = 8000;
+    give_place(total);
+    on(0, 0, 0, piece, total);
+    EXPECT_EQ(on(1, 1, piece + 1, piece, total), Verdict::nonsense) << "not where the last one ended";
+    EXPECT_EQ(on(1, 2, piece, piece, total), Verdict::nonsense) << "not the next fragment";
+    EXPECT_EQ(on(1, 1, piece, total, total), Verdict::nonsense) << "more than the message has";
+    EXPECT_EQ(on(1, 1, piece, 0, total), Verdict::nonsense) << "nothing";
+    EXPECT_FALSE(was_next_);
+    EXPECT_EQ(on(1, 1, piece, piece, total), Verdict::taken);
+    EXPECT_TRUE(was_next_);
 }
 
 TEST_F(UdpIncoming, TellsWhereTheNextPieceBelongs)

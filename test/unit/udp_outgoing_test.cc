@@ -65,7 +65,8 @@ class UdpOutgoing : public testing::Test {
     }
 
     ProtocolSettings settings_;
-    Outgoing outgoing_{settings_, first};
+    Blocks blocks_;
+    Outgoing outgoing_{settings_, blocks_, first};
     Time now_ = 1s;
     std::vector<std::byte> header_, payload_;
     Message message_;
@@ -379,6 +380,66 @@ TEST_F(UdpOutgoing, ALargePayloadStaysTheSendersUntilNearlyAllOfItHasArrived)
         ASSERT_TRUE(acknowledge(number + 1));
     }
     EXPECT_GT(checked, 0u);
+}
+
+TEST_F(UdpOutgoing, OtherMessagesFollowALargePayloadThatHasNotArrived)
+{
+    constexpr std::size_t packets = 60;
+    std::vector<std::byte> first_payload = test::pattern(2, packets * room), second_payload = test::pattern(2, packets * room);
+    Message one{5, nullptr, 0, {first_payload.data(), first_payload.size()}}, two{5, nullptr, 0, {second_payload.data(), second_payload.size()}};
+    SendProgress of_one, of_two;
+    EXPECT_EQ(outgoing_.accept(one, &of_one, packet_size), Status::again);
+    EXPECT_TRUE(of_one.taken);
+    EXPECT_EQ(outgoing_.accept(two, &of_two, packet_size), Status::again);
+    EXPECT_TRUE(of_two.taken);
+    EXPECT_EQ(send(100), Status::ok) << "a short one behind them";
+    EXPECT_EQ(outgoing_.outstanding(), 2 * packets + 1);
+    for (unsigned ask = 0; ask < 4 * Outgoing::asks_before_copy; ++ask)
+        EXPECT_EQ(outgoing_.accept(one, &of_one, packet_size), Status::again) << "what is followed by others is not copied";
+    std::uint64_t arrived = 0;
+    auto arrive = [&](std::uint64_t number) {
+        for (; arrived < number; ++arrived) {
+            sent();
+            ASSERT_TRUE(acknowledge(arrived + 1));
+        }
+    };
+    arrive(packets - 1);
+    EXPECT_EQ(outgoing_.accept(one, &of_one, packet_size), Status::again);
+    arrive(packets);
+    EXPECT_EQ(outgoing_.accept(one, &of_one, packet_size), Status::ok);
+    EXPECT_EQ(outgoing_.accept(two, &of_two, packet_size), Status::again);
+    arrive(2 * packets);
+    EXPECT_EQ(outgoing_.accept(two, &of_two, packet_size), Status::ok);
+}
+
+TEST_F(UdpOutgoing, TheEndOfALargePayloadIsCopiedWhenNothingFollows)
+{
+    constexpr std::size_t packets = 60;
+    outgoing_.on_window(16 << 20);
+    EXPECT_EQ(send(packets * room), Status::again);
+    std::uint64_t arrived = 0;
+    for (; sent(), outgoing_.can_send() || arrived < 30; ++arrived)
+        ASSERT_TRUE(acknowledge(arrived + 1));
+    for (unsigned ask = 1; ask < Outgoing::asks_before_copy; ++ask)
+        EXPECT_EQ(outgoing_.accept(message_, &progress_, packet_size), Status::again) << "an answer may come soon";
+    EXPECT_EQ(outgoing_.accept(message_, &progress_, packet_size), Status::again);
+    EXPECT_EQ(outgoing_.accept(message_, &progress_, packet_size), Status::ok);
+}
+
+TEST_F(UdpOutgoing, WhatHasArrivedIsCountedOverPairsThatAreMadeAnew)
+{
+    EXPECT_EQ(send(60 * room), Status::again);
+    SendProgress progress = progress_;
+    EXPECT_FALSE(Outgoing::has_arrived(progress, outgoing_.gone()));
+    outgoing_.restart(first + (1 << 20));
+    EXPECT_FALSE(Outgoing::has_arrived(progress, outgoing_.gone())) << "other numbers, the same packets";
+    for (std::uint64_t arrived = 0; arrived < 60; ++arrived) {
+        sent();
+        ASSERT_TRUE(outgoing_.on_acknowledged(first + (1 << 20) + arrived + 1, {}, Time::zero(), now_));
+    }
+    EXPECT_TRUE(Outgoing::has_arrived(progress, outgoing_.gone()));
+    Outgoing next(settings_, blocks_, first, outgoing_.gone());
+    EXPECT_TRUE(Outgoing::has_arrived(progress, next.gone()));
 }
 
 TEST_F(UdpOutgoing, TheEndOfALargePayloadAsksForAnAnswer)

@@ -80,7 +80,8 @@ MPL_STATIC_INLINE_PREFIX MPI_Aint MPIDI_NM_am_eager_buf_limit(void)
 MPL_STATIC_INLINE_PREFIX bool MPIDI_NM_am_check_eager(MPI_Aint am_hdr_sz, MPI_Aint data_sz, const void *data,
                                                       MPI_Aint count, MPI_Datatype datatype, MPIR_Request * sreq)
 {
-    return data_sz <= MPIDI_COMPOSITE_EAGER_LIMIT;
+    return data_sz <= MPIDI_COMPOSITE_EAGER_LIMIT ||
+        pm_goes_ungranted(MPIDI_COMPOSITE_peer(sreq->comm, MPIDIG_REQUEST(sreq, u.send.dest)), data_sz);
 }
 
 MPL_STATIC_INLINE_PREFIX MPIDIG_recv_data_copy_cb MPIDI_NM_am_get_data_copy_cb(uint32_t attr)

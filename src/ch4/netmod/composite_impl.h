@@ -17,9 +17,8 @@
 #define MPIDI_COMPOSITE_FAIL(mpi_errno) \
     MPIR_ERR_SETANDJUMP1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s", pm_error_text())
 
-/* A message up to this size is sent without asking. Two things bound it: an unexpected one is kept in a buffer of MPICH's, which is as large
- * (MPI_Init sees to that), and must arrive in one piece, because MPICH loses the source of one that is received while its pieces are
- * still arriving. */
+/* A message up to this size is sent without asking, and up to PM_UNGRANTED_LIMIT where the device has room at the receiver: an unexpected one
+ * is kept in a buffer of MPICH's, which is as large (MPI_Init sees to that). */
 #define MPIDI_COMPOSITE_EAGER_LIMIT PM_SEND_NOW_LIMIT
 
 MPL_STATIC_INLINE_PREFIX pm_peer *MPIDI_COMPOSITE_peer(MPIR_Comm * comm, int rank)

@@ -86,7 +86,7 @@ static char *too_small(int size)
 {
     char sentence[120];
 
-    snprintf(sentence, sizeof sentence, "MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE is %d, and must be %d or more", size, PM_SEND_NOW_LIMIT);
+    snprintf(sentence, sizeof sentence, "MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE is %d, and must be %d or more", size, PM_UNGRANTED_LIMIT);
     return MPL_strdup(sentence);
 }
 
@@ -136,7 +136,7 @@ int MPIDI_COMPOSITE_init_local(int *tag_bits)
         MPIDI_COMPOSITE_active_init() != PM_OK || pm_measure_open(MPIDI_COMPOSITE_global.core) != PM_OK)
         trouble = MPL_strdup(pm_error_text());
     /* What leaves at once must find a buffer where nobody expects it. */
-    else if (MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE < PM_SEND_NOW_LIMIT)
+    else if (MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE < PM_UNGRANTED_LIMIT)
         trouble = too_small(MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE);
     MPIDI_COMPOSITE_fuzzy_init();
 

@@ -99,11 +99,66 @@ static void end_of_gathered(MPIR_Request * rreq)
     MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
 }
 
+/* A message to be matched that comes in pieces, and that nobody has asked for yet, is kept until it is whole: MPICH would lose the source
+ * of one that is received while its pieces are still arriving. Its cookie is told from a request by this bit. */
+#define IS_KEPT ((uintptr_t) 1)
+
+typedef struct {
+    MPIDIG_hdr_t header;
+    size_t total;
+    size_t arrived;
+    char data[];
+} kept_t;
+
+static kept_t *kept_of(void *cookie)
+{
+    return (uintptr_t) cookie & IS_KEPT ? (kept_t *) ((uintptr_t) cookie - IS_KEPT) : NULL;
+}
+
+/* NULL when there is no memory for it. */
+static void *keep(const MPIDIG_hdr_t * header, const void *piece, size_t piece_size, size_t total)
+{
+    kept_t *kept = MPL_malloc(sizeof *kept + total, MPL_MEM_BUFFER);
+
+    if (kept == NULL)
+        return NULL;
+    kept->header = *header;
+    kept->total = total;
+    kept->arrived = piece_size;
+    memcpy(kept->data, piece, piece_size);
+    return (void *) ((uintptr_t) kept | IS_KEPT);
+}
+
+static void end_of_kept(kept_t * kept)
+{
+    MPIDIG_global.target_msg_cbs[MPIDIG_SEND] (&kept->header, kept->data, kept->total, 0, NULL);
+    MPL_free(kept);
+}
+
+static bool is_expected(const MPIDIG_hdr_t * header)
+{
+    return MPIDIG_rreq_find(header->src_rank, header->tag, header->context_id, &MPIDI_global.per_vci[0].posted_list,
+                            MPIDIG_PT2PT_POSTED) != NULL;
+}
+
+static void more_of_kept(kept_t * kept, const void *piece, size_t piece_size)
+{
+    memcpy(kept->data + kept->arrived, piece, piece_size);
+    kept->arrived += piece_size;
+    if (kept->arrived == kept->total)
+        end_of_kept(kept);
+}
+
 static void more(void *request, void *piece, size_t piece_size)
 {
     MPIR_Request *rreq = request;
-    MPIDI_COMPOSITE_am_request_t *gathered = &MPIDI_COMPOSITE_AM_REQUEST(rreq);
+    MPIDI_COMPOSITE_am_request_t *gathered;
 
+    if (kept_of(request)) {
+        more_of_kept(kept_of(request), piece, piece_size);
+        return;
+    }
+    gathered = &MPIDI_COMPOSITE_AM_REQUEST(rreq);
     if (gathered->buffer == NULL) {
         if (MPIDIG_recv_copy_seg(piece, piece_size, rreq))
             MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
@@ -202,6 +257,11 @@ static void *arrived_in_part(const pm_envelope * envelope, void *piece, size_t p
 {
     MPIR_Request *rreq = NULL;
 
+    if (envelope->tag == MPIDIG_SEND && !is_expected(envelope->header)) {
+        void *kept = keep(envelope->header, piece, piece_size, total);
+        if (kept)
+            return kept;
+    }
     MPIDIG_global.target_msg_cbs[envelope->tag] (envelope->header, NULL, total, MPIDIG_AM_ATTR__IS_ASYNC, &rreq);
     if (rreq == NULL)
         return NULL;
@@ -258,6 +318,8 @@ static void *place(void *request)
     MPIR_Request *rreq = request;
     MPIDIG_rreq_async_t *incoming;
 
+    if (kept_of(request))
+        return kept_of(request)->data;
     if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer)
         return (void *) MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer;
     incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
@@ -272,6 +334,10 @@ static void placed(void *request)
 {
     MPIR_Request *rreq = request;
 
+    if (kept_of(request)) {
+        end_of_kept(kept_of(request));
+        return;
+    }
     if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer) {
         end_of_gathered(rreq);
         return;

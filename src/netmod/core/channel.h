@@ -126,6 +126,7 @@ class Channel {
 
     virtual Status try_send(void *peer, const Message &message, SendProgress *progress) = 0;
     virtual bool try_send_whole(void *peer, const Message &message) = 0;
+    virtual std::size_t ungranted_limit(void *peer) = 0;
     virtual unsigned poll() = 0;
     virtual const Error *failure() const = 0;
     virtual bool idle() = 0;
@@ -303,6 +304,12 @@ class ChannelOf final : public Channel {
         return device_->try_send(of(peer), message, progress);
     }
     bool try_send_whole(void *peer, const Message &message) override { return device_->try_send_whole(of(peer), message); }
+    std::size_t ungranted_limit([[maybe_unused]] void *peer) override
+    {
+        if constexpr (SendsUngranted<D>)
+            return device_->ungranted_limit(of(peer));
+        return 0;
+    }
     unsigned poll() override { return device_->poll(); }
     const Error *failure() const override { return device_->failure(); }
     bool idle() override

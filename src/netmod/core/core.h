@@ -54,6 +54,11 @@ static inline pm_departure pm_departure_of(const pm_peer *peer, size_t size, int
     return size > PM_SEND_NOW_LIMIT && pm_prefers_pull(peer) ? PM_DEPARTS_BY_PULL : PM_DEPARTS_LATER;
 }
 
+/* Of a longer message to be matched: 1 when it may leave by pm_send() before the receiver has named a place. No such message is longer than
+ * PM_UNGRANTED_LIMIT. */
+#define PM_UNGRANTED_LIMIT 65536
+int pm_goes_ungranted(pm_peer *peer, size_t size);
+
 /* Delivers what has arrived and sends what is queued. The number of things done, or -1 on failure. */
 int pm_progress(pm_core *core);
 int pm_sends_queued(pm_core *core);

@@ -112,19 +112,25 @@ pm::Status try_first(pm_peer *peer, Waiting *first)
     return peer->used->try_send(first->message, &first->progress);
 }
 
-enum class Flushed { message, some, nothing, failed };
+enum class Flushed { message, taken, some, nothing, failed };
 
-// Sends of the first message in the queue what the device takes.
-Flushed flush_first(pm_peer *peer, int *tag, void **cookie)
+// Sends of the message `*next` what the device takes, and moves on when others may follow it.
+Flushed flush_next(pm_peer *peer, std::list<Waiting>::iterator *next, int *tag, void **cookie)
 {
     InsideGateOf inside(peer);
-    Waiting &first = peer->queue.front();
+    if (*next == peer->queue.end())
+        return Flushed::nothing;
+    Waiting &first = **next;
     std::size_t before = first.progress.sent;
     pm::Status status = try_first(peer, &first);
     if (first.progress.started)
         accepted(peer);
     if (status == pm::Status::again && !peer->settled && pm::host_is_silent(peer)) [[unlikely]]
         status = pm::Status::unreachable;
+    if (status == pm::Status::again && first.progress.taken) {
+        ++*next;
+        return Flushed::taken;
+    }
     if (status == pm::Status::again)
         return first.progress.sent != before ? Flushed::some : Flushed::nothing;
     if (status != pm::Status::ok)
@@ -132,26 +138,30 @@ Flushed flush_first(pm_peer *peer, int *tag, void **cookie)
     accepted(peer);
     *tag = first.message.tag;
     *cookie = first.cookie;
-    peer->queue.pop_front();
+    *next = peer->queue.erase(*next);
     return Flushed::message;
 }
 
-// Sends from the queue until the device has enough or the queue is empty. Number of things done, -1 on failure.
+// Sends from the queue until the device has enough, or all of it. Number of things done, -1 on failure.
 int flush(pm_peer *peer)
 {
-    for (int done = 0;; ++done) {
+    if (peer->queue.empty())
+        return 0;
+    auto next = peer->queue.begin();
+    for (int done = 0;;) {
         int tag = 0;
         void *cookie = nullptr;
-        if (peer->queue.empty())
-            return done;
-        switch (flush_first(peer, &tag, &cookie)) {
+        switch (flush_next(peer, &next, &tag, &cookie)) {
             case Flushed::failed:
                 return -1;
             case Flushed::nothing:
                 return done;
             case Flushed::some:
                 return done + 1;
+            case Flushed::taken:
+                break;
             case Flushed::message:
+                ++done;
                 if (cookie != nullptr)
                     peer->core->handlers[static_cast<std::uint8_t>(tag)].sent(cookie);  // may send again
         }
@@ -254,6 +264,14 @@ int pm_send_now(pm_peer *peer, int tag, const void *header, size_t header_size, 
     if (peer->core->threads) [[unlikely]]
         return send_now_inside_gate(peer, message);
     return send_now(peer, message);
+}
+
+int pm_goes_ungranted(pm_peer *peer, size_t size)
+{
+    if (size > PM_UNGRANTED_LIMIT)
+        return 0;
+    InsideGateOf inside(peer);
+    return size <= peer->used->channel->ungranted_limit(peer->used->peer());
 }
 
 int pm_sends_queued(pm_core *core)

@@ -194,6 +194,15 @@ bool Udp::try_send_whole(Peer *peer, const Message &message)
     return status == Status::ok;
 }
 
+// What fits the peer's window arrives in a round trip less without a grant. Half of the window, as packets cost more than they carry.
+std::size_t Udp::ungranted_limit(Peer *peer)
+{
+    InsideGate inside(gate_);
+    if (peer->state != PairState::open || peer->outgoing == nullptr)
+        return 0;
+    return std::min(Outgoing::whole_copy_limit, peer->outgoing->peer_window() / 2);
+}
+
 // Everything there is to send, unless the socket is full.
 void Udp::transmit(Time time)
 {

@@ -60,6 +60,7 @@ class Udp {
     Status try_send(Peer *peer, const Message &message, SendProgress *progress);
     // All of a message of at most whole_limit bytes, or nothing: false.
     bool try_send_whole(Peer *peer, const Message &message);
+    std::size_t ungranted_limit(Peer *peer);
     unsigned poll();
 
     bool arm();
@@ -85,7 +86,7 @@ class Udp {
     }
 
     static constexpr std::size_t largest_header = 1100;
-    static constexpr std::size_t whole_limit = Incoming::whole_limit;
+    static constexpr std::size_t whole_limit = 16 * 1024;
 
   private:
     struct Parked {
@@ -135,6 +136,6 @@ class Udp {
     Time receive_time_{};
 };
 
-static_assert(Device<Udp> && Gated<Udp> && SleptOn<Udp> && LimitsSleep<Udp> && Keeps<Udp> && CountsPackets<Udp>);
+static_assert(Device<Udp> && SendsUngranted<Udp> && Gated<Udp> && SleptOn<Udp> && LimitsSleep<Udp> && Keeps<Udp> && CountsPackets<Udp>);
 
 }  // namespace pm::udp

@@ -407,7 +407,8 @@ unsigned Socket::receive_expected(const Endpoint::Expected &expected)
     iovec pieces[2 * expected_limit + 1];
     std::size_t body = expected.body_size;
     std::size_t count = 0, covered = 0;
-    for (; count < expected_limit && covered < expected.place.size(); ++count) {
+    std::size_t most = std::min(expected_limit, buffer_size / (sizeof(Header) + body) + 1);  // the kernel joins no more than a buffer holds
+    for (; count < most && covered < expected.place.size(); ++count) {
         std::size_t size = std::min(body, expected.place.size() - covered);
         pieces[2 * count] = {&headers_[count], sizeof(Header)};
         pieces[2 * count + 1] = {expected.place.data() + covered, size};

@@ -127,9 +127,12 @@ unsigned Socket::receive(const Endpoint::Expected &expected, OnDatagram on_datag
         std::byte *bytes = buffers_.get() + i * buffer_size;
         for (std::size_t offset = 0; offset < arrival.size; offset += arrival.segment) {
             std::span datagram(bytes + offset, std::min(arrival.segment, arrival.size - offset));
-            Header header{};
+            Header header;
             std::size_t header_size = std::min(sizeof header, datagram.size());
-            std::memcpy(&header, datagram.data(), header_size);
+            if (header_size == sizeof header) [[likely]]
+                std::memcpy(&header, datagram.data(), sizeof header);
+            else
+                std::memcpy(&header, datagram.data(), header_size);
             on_datagram(header, datagram.size(), datagram.subspan(header_size), arrival.from);
             ++count;
         }

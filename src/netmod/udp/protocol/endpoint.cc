@@ -257,7 +257,7 @@ bool Endpoint::closed() const
 Outgoing &Endpoint::outgoing_of(Peer *peer)
 {
     if (peer->outgoing == nullptr) {
-        peer->outgoing = std::make_unique<Outgoing>(settings_, full_sequence(peer->first_sequence));
+        peer->outgoing = std::make_unique<Outgoing>(settings_, blocks_, full_sequence(peer->first_sequence), peer->gone);
         if (peer->its_window != 0)
             peer->outgoing->on_window(peer->its_window * window_unit);
     }
@@ -312,6 +312,8 @@ void Endpoint::forget_pair(Peer *peer)
 {
     if (last_heard_ == peer)
         last_heard_ = nullptr;
+    if (peer->outgoing != nullptr)
+        peer->gone = peer->outgoing->gone();
     peer->outgoing.reset();
     peer->incoming.reset();
     peer->parting.clear();
@@ -379,6 +381,9 @@ std::string Endpoint::addresses_of(const Peer *peer) const
 
 Status Endpoint::send(Peer *peer, const Message &message, SendProgress *progress, Time now)
 {
+    // Whatever became of the pair since.
+    if (Outgoing::has_arrived(*progress, peer->outgoing != nullptr ? peer->outgoing->gone() : peer->gone))
+        return Status::ok;
     if (peer->state != PairState::open) [[unlikely]] {
         if (peer->state == PairState::failed)
             return peer->error.status;
@@ -412,7 +417,9 @@ bool Endpoint::send_at_once(Peer *peer, const Message &message, Transmission *tr
     transmission->size = transmission->segment = 0;
     transmission->may_fragment = transmission->asks_host = false;
     transmission->to = peer->address;
-    add(peer, *flight, transmission, now);
+    Header ack;
+    fill_ack(peer, &ack, now);
+    add(peer, *flight, ack, transmission);
     ++counters_.transmissions;
     ++counters_.datagrams_sent;
     // A timer that ends soon will look again.
@@ -466,7 +473,7 @@ Peer *Endpoint::believed(const Datagram &datagram)
     return peer;
 }
 
-void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time now)
+void Endpoint::on_alone(const Datagram &datagram, const Address &from, Time now)
 {
     if (datagram.header.kind() == Kind::hello)
         return on_hello(datagram, from, now);
@@ -500,13 +507,21 @@ void Endpoint::take(Peer *peer, const Datagram &datagram, const Address &from, T
             return;
         open(peer, from, now);
     }
-    heard(peer, now);
+    bool joined = header.kind() == Kind::data && is_joined(header, now);
+    if (!joined)
+        heard(peer, now);
     switch (header.kind()) {
         case Kind::data:
-            on_ack_fields(peer, header, {}, now);
-            share_.on_heard(&peer->period, now);
-            last_heard_ = peer;
-            switch (incoming_of(peer).on_data(header, datagram.body, share_.share(), now)) {
+            if (!joined) {
+                on_ack_fields(peer, header, {}, now);
+                share_.on_heard(&peer->period, now);
+                last_heard_ = peer;
+                last_heard_at_ = now;
+                last_acknowledged_ = header.acknowledged;
+                last_window_ = header.window;
+                last_share_ = share_.share();
+            }
+            switch (incoming_of(peer).on_data(header, datagram.body, last_share_, now)) {
                 case Incoming::Verdict::taken:
                     break;
                 case Incoming::Verdict::twice:
@@ -1242,10 +1257,13 @@ bool Endpoint::transmit_control(Peer *peer, Transmission *transmission, Time now
     return true;
 }
 
-void Endpoint::add(Peer *peer, Flight &flight, Transmission *transmission, Time now)
+void Endpoint::add(Peer *peer, Flight &flight, const Header &ack, Transmission *transmission)
 {
     Header &header = flight.header();
-    fill_ack(peer, &header, now);
+    header.to = ack.to;
+    header.window = ack.window;
+    header.acknowledged = ack.acknowledged;
+    header.ack_delay = ack.ack_delay;
     if (transmission->segment == 0)
         transmission->segment = flight.size();
     transmission->size += flight.size();
@@ -1271,10 +1289,13 @@ bool Endpoint::transmit_data(Peer *peer, Transmission *transmission, Time now)
         return false;
     transmission->size = transmission->segment = 0;
     Outgoing &outgoing = *peer->outgoing;
+    Header ack;  // the same for all of a train
     if (peer->parted == peer->parting.size())
         outgoing.take_train(now, peer->packet_size, [&](Flight &flight) {
+            if (transmission->pieces.empty())
+                fill_ack(peer, &ack, now);
             if (flight.size() <= peer->packet_size)
-                return add(peer, flight, transmission, now);
+                return add(peer, flight, ack, transmission);
             fill_ack(peer, &flight.header(), now);
             peer->parting.resize(flight.size());
             std::memcpy(peer->parting.data(), &flight.header(), sizeof(Header));

@@ -29,6 +29,7 @@
 
 #include "base/status.h"
 #include "base/time.h"
+#include "netmod/udp/protocol/blocks.h"
 #include "netmod/udp/protocol/buffer_share.h"
 #include "netmod/udp/protocol/incoming.h"
 #include "netmod/udp/protocol/outgoing.h"
@@ -109,6 +110,7 @@ struct Peer {
     std::unique_ptr<SeenNumbers> seen;
     std::uint32_t first_sequence = 0;
     std::unique_ptr<Outgoing> outgoing;
+    std::uint64_t gone = 0;  // packets of earlier ones that have arrived
     std::unique_ptr<Incoming> incoming;
     std::vector<std::byte> parting;  // a packet that is longer than the path is wide
     std::size_t parted = 0;          // so much of it has been sent; all: it is only kept for who sends it
@@ -249,6 +251,15 @@ class Endpoint {
     Outgoing &outgoing_of(Peer *peer);
     Incoming &incoming_of(Peer *peer);
 
+    // What was joined to a packet says the same of the other direction, and was heard with it.
+    bool is_joined(const Header &header, Time now) const
+    {
+        return last_heard_ != nullptr && now == last_heard_at_ && header.to == last_heard_->number &&
+               header.acknowledged == last_acknowledged_ && header.window == last_window_;
+    }
+    // At less expense, one that came joined to the last one and goes on with its message. False when it is another one; then nothing happened.
+    bool on_joined(const Datagram &datagram, Time now);
+    void on_alone(const Datagram &datagram, const Address &from, Time now);
     Peer *believed(const Datagram &datagram);  // the peer whose packet it is
     void take(Peer *peer, const Datagram &datagram, const Address &from, Time now);
     bool is_guarded(Peer *peer, const Datagram &datagram) const;
@@ -278,7 +289,7 @@ class Endpoint {
     bool transmit_greeting(Peer *peer, Transmission *transmission);
     bool transmit_host_ask(Peer *peer, Transmission *transmission);
     bool transmit_control(Peer *peer, Transmission *transmission, Time now);
-    void add(Peer *peer, Flight &flight, Transmission *transmission, Time now);
+    void add(Peer *peer, Flight &flight, const Header &ack, Transmission *transmission);
     void transmit_parts(Peer *peer, Transmission *transmission);
     bool transmit_data(Peer *peer, Transmission *transmission, Time now);
     // One datagram in transmission->control: a header, then `body` of the caller there, then zeros up to `size`.
@@ -294,6 +305,7 @@ class Endpoint {
     Card card_;
     const Key hello_key_;  // of hellos to us
     bool closing_ = false;
+    Blocks blocks_;
     std::vector<std::unique_ptr<Peer>> table_;  // by the low part of the number
     std::vector<std::uint32_t> free_;           // places in it
     std::unordered_map<std::uint64_t, Peer *> by_name_;
@@ -304,7 +316,29 @@ class Endpoint {
     BufferShare share_;
     Error failure_;
     Counters counters_;
-    Peer *last_heard_ = nullptr;
+    Peer *last_heard_ = nullptr;  // by data, and what the last of it said of the other direction
+    Time last_heard_at_{};
+    std::uint32_t last_acknowledged_ = 0;
+    std::uint16_t last_window_ = 0;
+    std::size_t last_share_ = 0;
 };
+
+inline bool Endpoint::on_joined(const Datagram &datagram, Time now)
+{
+    const Header &header = datagram.header;
+    if (header.kind() != Kind::data || !is_joined(header, now) || last_heard_->guard != GuardKind::token ||
+        header.guard[0] != last_heard_->from_it.token || !last_heard_->incoming->on_next(header, datagram.body, last_share_, now))
+        return false;
+    ++counters_.datagrams_received;
+    if (last_heard_->incoming->ack_deadline() <= now)
+        want(last_heard_);
+    return true;
+}
+
+inline void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time now)
+{
+    if (!on_joined(datagram, now))
+        on_alone(datagram, from, now);
+}
 
 }  // namespace pm::udp

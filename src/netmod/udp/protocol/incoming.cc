@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "netmod/udp/protocol/congestion.h"
-
 namespace pm::udp {
 
 Incoming::Verdict Incoming::on_data(const Header &header, std::span<std::byte> body, std::size_t window, Time now)
@@ -153,7 +151,7 @@ void Incoming::deliver_first(std::uint64_t sequence, const Header &header, std::
     std::size_t total = header.offset;
     std::size_t piece = body.size() - header.header_size;
     std::byte *message_header = body.data();
-    if (piece == total || total > whole_limit) {
+    if (piece == total || total > gather_limit) {
         if (reinterpret_cast<std::uintptr_t>(message_header) % alignof(std::uint64_t) != 0) {
             aligned_.assign(message_header, message_header + header.header_size);
             message_header = aligned_.data();
@@ -183,7 +181,7 @@ void Incoming::deliver_first(std::uint64_t sequence, const Header &header, std::
     assembly_.received = piece;
     assembly_.gathers = true;
     if (gathered_size_ < header.header_size + total) {
-        gathered_size_ = header.header_size + whole_limit;
+        gathered_size_ = header.header_size + gather_limit;
         gathered_ = std::make_unique_for_overwrite<std::byte[]>(gathered_size_);
     }
     std::memcpy(gathered_.get(), body.data(), body.size());

@@ -2,19 +2,23 @@
 //
 // A packet that comes in order is delivered from where it lies. One that comes early is kept (bounded: what does not fit is
 // dropped and will be sent again), or, when the receiver has said where the message belongs, put there at once.
-// A message of at most whole_limit bytes is delivered in one piece. Acknowledgements ride on whatever is sent to the peer; one of
+// A message of at most gather_limit bytes is delivered in one piece; of a longer one the receiver says where it belongs, which costs
+// less than to copy it twice. Acknowledgements ride on whatever is sent to the peer; one of
 // their own is sent at once when something is missing or came twice, when the sender asks, and when a good part of its window
 // has arrived; otherwise after ack_delay.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "base/time.h"
+#include "netmod/udp/protocol/congestion.h"
 #include "netmod/udp/protocol/settings.h"
 #include "netmod/udp/protocol/wire.h"
 #include "pm/message.h"
@@ -34,6 +38,10 @@ class Incoming {
     // The callbacks of the Sink are called from here, and may send.
     Verdict on_data(const Header &header, std::span<std::byte> body, std::size_t window, Time now);
 
+    // The same for a packet that only adds to the message that is arriving, next in order and not the end of it. False when it is another
+    // one; then nothing happened.
+    bool on_next(const Header &header, std::span<const std::byte> body, std::size_t window, Time now);
+
     // A part of a packet: the packet, when this was the last one that was missing; otherwise nothing. What makes no sense, or does
     // not fit, is dropped.
     std::vector<std::byte> on_part(const Header &header, std::span<const std::byte> body);
@@ -52,7 +60,7 @@ class Incoming {
     // An acknowledgement is on its way; answers how long the newest packet waited for it.
     Time on_ack_sent(Time now);
 
-    static constexpr std::size_t whole_limit = 16 * 1024;
+    static constexpr std::size_t gather_limit = 4 * 1024;
     static constexpr Time ack_delay = std::chrono::microseconds(500);
 
   private:
@@ -108,5 +116,22 @@ class Incoming {
     std::size_t last_fragment_size_ = 0;
     std::vector<std::byte> aligned_;  // for headers that do not lie well
 };
+
+inline bool Incoming::on_next(const Header &header, std::span<const std::byte> body, std::size_t window, Time now)
+{
+    if (!assembly_.open || assembly_.place == nullptr || !early_.empty() || header.sequence != static_cast<std::uint32_t>(expected_) ||
+        header.fragment != static_cast<std::uint32_t>(expected_ - assembly_.first) || header.offset != assembly_.received ||
+        body.empty() || body.size() >= assembly_.total - assembly_.received)
+        return false;
+    if (std::byte *place = assembly_.place + assembly_.received; place != body.data())
+        std::memcpy(place, body.data(), body.size());
+    assembly_.received += body.size();
+    ++expected_;
+    newest_arrival_ = now;
+    last_fragment_size_ = body.size();
+    unacknowledged_ += cost_of(sizeof header + body.size());
+    ack_deadline_ = header.wants_answer() || unacknowledged_ >= window / 4 ? now : std::min(ack_deadline_, now + ack_delay);
+    return true;
+}
 
 }  // namespace pm::udp

@@ -17,6 +17,12 @@ constexpr Time longest_timeout = 1s;
 constexpr unsigned silent_timeouts = 3;
 constexpr unsigned losses_before_doubt = 2;  // of a packet of a size of which others have arrived
 
+// At once: it is the caller's again when all of it is in packets.
+bool is_copied(const Payload &payload)
+{
+    return payload.pack != nullptr || payload.size <= Outgoing::whole_copy_limit;
+}
+
 }  // namespace
 
 Status Outgoing::accept(const Message &message, SendProgress *progress, std::size_t packet_size)
@@ -26,25 +32,14 @@ Status Outgoing::accept(const Message &message, SendProgress *progress, std::siz
             return Status::again;
         make_fragment(message, progress, packet_size);
     }
-    return let_go_of_payload() ? Status::ok : Status::again;
-}
-
-Outgoing::Spare *Outgoing::spare(std::size_t size)
-{
-    for (Spare &spare : spare_)
-        if (size <= spare.size)
-            return &spare;
-    return nullptr;
-}
-
-std::unique_ptr<std::byte[]> Outgoing::block(std::size_t size)
-{
-    Spare *found = spare(size);
-    if (found == nullptr || found->blocks.empty())
-        return std::make_unique_for_overwrite<std::byte[]>(found == nullptr ? size : found->size);
-    auto block = std::move(found->blocks.back());
-    found->blocks.pop_back();
-    return block;
+    if (is_copied(message.payload))
+        return Status::ok;
+    if (!progress->taken) {
+        progress->taken = true;
+        progress->operation = reinterpret_cast<void *>(static_cast<std::uintptr_t>(gone_ + flights_.size()));
+        asks_ = 0;
+    }
+    return let_go_of(*progress) ? Status::ok : Status::again;
 }
 
 void Outgoing::make_fragment(const Message &message, SendProgress *progress, std::size_t packet_size)
@@ -54,11 +49,11 @@ void Outgoing::make_fragment(const Message &message, SendProgress *progress, std
     // The message's header is never cut; a packet that it makes too long goes in parts.
     std::size_t room = std::max(packet_size - sizeof(Header), header_size);
     std::size_t piece = std::min(room - header_size, payload.size - progress->sent);
-    bool copy = header_size != 0 || payload.pack != nullptr || payload.size <= whole_copy_limit;
+    bool copy = header_size != 0 || is_copied(payload);
     Flight &flight = flights_.emplace_back();
     flight.body_size = header_size + piece;
     if (copy)
-        flight.own = block(flight.size());
+        flight.own = blocks_.take(flight.size());
     Header &header = copy ? *new (flight.own.get()) Header : flight.header_alone;
     header.kind_and_flags = static_cast<std::uint8_t>(Kind::data);
     header.sequence = static_cast<std::uint32_t>(next_++);
@@ -102,18 +97,19 @@ Flight *Outgoing::send_at_once(const Message &message, std::size_t packet_size, 
     return &flights_.back();
 }
 
-// True when no packet needs the sender's memory any more.
-bool Outgoing::let_go_of_payload()
+// True when no packet needs the payload any more.
+bool Outgoing::let_go_of(const SendProgress &progress)
 {
-    if (borrowed_bytes_ == 0)
+    if (borrowed_bytes_ == 0 || has_arrived(progress, gone_))
         return true;
-    if (waiting_ > 0 || borrowed_bytes_ > rest_copy_limit)
+    bool is_last = reinterpret_cast<std::uintptr_t>(progress.operation) == gone_ + flights_.size();
+    if (!is_last || waiting_ > 0 || borrowed_bytes_ > rest_copy_limit || ++asks_ <= asks_before_copy)
         return false;
     for (std::size_t i = 0; i < flights_.size(); ++i) {
         Flight &flight = flights_[i];
         if (!flight.borrowed() || flight.state == Flight::State::arrived)
             continue;
-        auto own = block(flight.size());
+        auto own = blocks_.take(flight.size());
         std::memcpy(own.get(), &flight.header_alone, sizeof(Header));
         std::memcpy(own.get() + sizeof(Header), flight.body, flight.body_size);
         flight.own = std::move(own);
@@ -165,9 +161,8 @@ void Outgoing::arrive(Flight &flight, Time now)
     if (flight.borrowed())
         borrowed_bytes_ -= flight.body_size;
     flight.state = Flight::State::arrived;
-    if (Spare *found = flight.own != nullptr ? spare(flight.size()) : nullptr; found != nullptr && found->blocks.size() < found->limit)
-        found->blocks.push_back(std::move(flight.own));
-    flight.own.reset();
+    if (flight.own != nullptr)
+        blocks_.give_back(std::move(flight.own), flight.size());
     on_size_proved(flight.longest);
     congestion_.on_arrived(flight.order, next_order_);
     if (flight.order > newest_order_ && (quick_answers_ > 0 || !is_quick(flight, now))) {
@@ -242,6 +237,7 @@ bool Outgoing::on_acknowledged(std::uint64_t acknowledged, std::span<const std::
     while (!flights_.empty() && flights_.front().state == Flight::State::arrived) {
         flights_.pop_front();
         ++base_;
+        ++gone_;
     }
     if (flights_.empty())
         unasked_cost_ = doubtful_ = quick_answers_ = 0;

@@ -24,6 +24,7 @@
 #include "base/ring_queue.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "netmod/udp/protocol/blocks.h"
 #include "netmod/udp/protocol/congestion.h"
 #include "netmod/udp/protocol/round_trip.h"
 #include "netmod/udp/protocol/settings.h"
@@ -61,14 +62,23 @@ struct OutgoingCounters {
 
 class Outgoing {
   public:
-    Outgoing(const ProtocolSettings &settings, std::uint64_t first_sequence)
-        : settings_(settings), base_(first_sequence), next_(first_sequence)
+    // `gone`: how many packets of earlier pairs with this peer have arrived.
+    Outgoing(const ProtocolSettings &settings, Blocks &blocks, std::uint64_t first_sequence, std::uint64_t gone = 0)
+        : settings_(settings), blocks_(blocks), base_(first_sequence), next_(first_sequence), gone_(gone)
     {
     }
 
     // As try_send of the PM contract. Packets have at most `packet_size` bytes. A large contiguous payload is not copied, and is
-    // done with when the peer has all but the end of it, which is then copied.
+    // done with when the peer has it. Others may follow meanwhile; when none does, it is done with when the peer has all but the end
+    // of it, which is then copied.
     Status accept(const Message &message, SendProgress *progress, std::size_t packet_size);
+
+    // So many packets have arrived, and all before them. Of a message that was taken: they are those of it.
+    std::uint64_t gone() const { return gone_; }
+    static bool has_arrived(const SendProgress &progress, std::uint64_t gone)
+    {
+        return progress.taken && gone >= reinterpret_cast<std::uintptr_t>(progress.operation);
+    }
 
     // A message of so many bytes, header included, would be accepted as a whole.
     bool has_room(std::size_t size, std::size_t packet_size) const
@@ -120,14 +130,15 @@ class Outgoing {
     std::size_t peer_window() const { return peer_window_; }
 
     static constexpr std::size_t whole_copy_limit = 64 * 1024;  // payloads up to this size are copied at once
-    static constexpr std::size_t rest_copy_limit = 128 * 1024;  // and the ends of larger ones
+    static constexpr std::size_t rest_copy_limit = 128 * 1024;  // and the ends of larger ones,
+    static constexpr unsigned asks_before_copy = 8;             // if nothing follows them so soon: an answer may come as soon
     static constexpr std::size_t flight_limit = 1024;
     static constexpr std::size_t waiting_limit = 176;  // four long trains
 
   private:
     Flight &flight(std::uint64_t sequence) { return flights_[sequence - base_]; }
     void make_fragment(const Message &message, SendProgress *progress, std::size_t packet_size);
-    bool let_go_of_payload();
+    bool let_go_of(const SendProgress &progress);
     // What may be on its way: as much as the peer and the network allow.
     std::size_t window() const { return std::min(peer_window_, congestion_.window()); }
     bool fits(const Flight &flight) const;
@@ -162,19 +173,13 @@ class Outgoing {
     Time timer_end() const;
     std::size_t packet_cost() const { return cost_of(packet_size_ > 0 ? packet_size_ : settings_.first_packet_size()); }
 
-    // Blocks of packets that have arrived, for the next ones.
-    struct Spare {
-        std::size_t size, limit;
-        std::vector<std::unique_ptr<std::byte[]>> blocks;
-    };
-    Spare *spare(std::size_t size);
-    std::unique_ptr<std::byte[]> block(std::size_t size);
-
     const ProtocolSettings &settings_;
-    Spare spare_[2] = {{256, 64, {}}, {1536, 48, {}}};  // of small messages, and of usual packets
+    Blocks &blocks_;
     RingQueue<Flight> flights_;  // [base_, next_)
     std::uint64_t base_;
     std::uint64_t next_;
+    std::uint64_t gone_;
+    unsigned asks_ = 0;  // for the payload of the last message, since all of it was taken
     std::uint32_t next_fragment_ = 0;
     std::size_t waiting_ = 0;
     std::size_t lost_ = 0;
