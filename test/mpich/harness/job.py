@@ -19,6 +19,7 @@ MARK = "MPICH_SUITE_JOB"
 LAUNCHER_TIMED_OUT = "APPLICATION TIMED OUT"  # said by MPICH's mpiexec
 LAUNCHER_GRACE_SECONDS = 10  # for mpiexec to end a job by itself
 EXIT_GRACE_SECONDS = 2  # for processes of a job that are about to exit when mpiexec returns
+SECONDS_TO_FAIL = 60  # for a test that MPICH expects to fail
 KEPT_OUTPUT = 20000
 
 
@@ -77,6 +78,8 @@ class Runner:
     def limit(self, test):
         if f"{test.directory}/{test.program}" in verdict.MUST_TIME_OUT:
             return test.seconds
+        if test.suite_xfail:  # many of those hang, and MPICH knows it
+            return test.seconds or SECONDS_TO_FAIL
         return max(test.seconds, self.default_seconds)
 
     def command(self, test):
