@@ -14,9 +14,7 @@ bool publish(Published *published, int file, std::size_t offset, std::size_t roo
     if (!made.ok())
         return false;
     *mapping = std::move(made.value());
-    published->address = reinterpret_cast<std::uint64_t>(mapping->data());
-    // [H1] tells where it is; pairs with [H2] in PublishedView::find.
-    published->open.store(1, std::memory_order_release);
+    published->publish(reinterpret_cast<std::uint64_t>(mapping->data()));
     return true;
 }
 
@@ -44,8 +42,7 @@ void Heap::free(void *block)
 std::byte *PublishedView::find(const Published &published, int file, std::size_t offset, std::size_t room, std::uint64_t address,
                                std::size_t size)
 {
-    // [H2] it is where its owner says; pairs with [H1] in publish().
-    if (published.open.load(std::memory_order_acquire) != 1 || address < published.address)
+    if (!published.is_open() || address < published.address)
         return nullptr;
     std::uint64_t start = address - published.address;
     if (start > room || size > room - start)

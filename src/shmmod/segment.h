@@ -31,11 +31,22 @@ inline constexpr std::uint64_t segment_magic = 0x37746573706d6f63;  // changes w
 
 static_assert(sizeof(RingMemory<std::atomic>) <= ring_room);
 
-// A part of the region that its owner hands out: where it is in the owner's memory, valid once `open` is 1. See heap.h.
-struct Published {
+// A part of the region that its owner hands out: where it is in the owner's memory, valid once `open` is 1. See heap.h. `Atomic` is std::atomic
+// but in tests.
+template <template <class> class Atomic>
+struct BasicPublished {
     std::uint64_t address;
-    std::atomic<std::uint32_t> open;
+    Atomic<std::uint32_t> open;
+
+    void publish(std::uint64_t at)
+    {
+        address = at;
+        open.store(1, std::memory_order_release);  // [H1] tells where it is; pairs with [H2].
+    }
+    // [H2] it is where its owner says; pairs with [H1].
+    bool is_open() const { return open.load(std::memory_order_acquire) == 1; }
 };
+using Published = BasicPublished<std::atomic>;
 
 struct SegmentHeader {
     std::uint64_t magic;

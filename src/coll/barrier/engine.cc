@@ -151,18 +151,14 @@ void BarrierEngine::announce(Group *group)
     const std::size_t all = group->mates.size() + 1;
     while (group->announced < group->started && group->announced < group->completed + BarrierBoard::places) {
         std::uint64_t number = ++group->announced;
-        std::atomic<std::uint16_t> &arrived = group->arrived(number);
-        // [B1] whoever sees that all are here also sees what they did before; pairs with itself and [B2].
-        if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1u < all)
+        if (!group->board->arrive(group->base + number, all))
             continue;
         if (group->spans_hosts()) {
             tell_of_host(group, number);
-            // [B7] we see what the leader has heard, or it sees that we are here; pairs with [B8].
-            std::atomic_thread_fence(std::memory_order_seq_cst);
-            if (!group->leads() && group->board->heard.load(std::memory_order_relaxed) >= group->base + number)
+            if (!group->leads() && group->board->leader_waits_for(group->base + number))
                 transport_.ring(group->peer(group->leader));
         } else {
-            arrived.store(0, std::memory_order_relaxed);
+            group->board->clear(group->base + number);
             publish(group, number);
         }
     }
@@ -172,8 +168,7 @@ void BarrierEngine::announce(Group *group)
 void BarrierEngine::publish(Group *group, std::uint64_t number)
 {
     if (group->board != nullptr) {
-        // [B4] pairs with [B5]. The place is empty before anybody can see this and use it again.
-        group->board->done.store(group->base + number, std::memory_order_release);
+        group->board->publish(group->base + number);
         for (int rank : group->mates)
             transport_.ring(group->peer(rank));
     } else {
@@ -189,17 +184,9 @@ void BarrierEngine::lead(Group *group)
     if (group->mates.empty()) {
         group->led = group->started;
     } else if (group->board != nullptr) {
-        // [B8] pairs with [B7].
-        std::atomic_thread_fence(std::memory_order_seq_cst);
-        // [B2] pairs with [B1].
-        const auto all = static_cast<std::uint16_t>(group->mates.size() + 1);
-        for (;;) {
-            std::atomic<std::uint16_t> &next = group->arrived(group->led + 1);
-            if (group->led == group->announced || next.load(std::memory_order_acquire) != all)
-                break;
-            next.store(0, std::memory_order_relaxed);
+        group->board->look();
+        while (group->led < group->announced && group->board->take(group->base + group->led + 1, group->mates.size() + 1))
             ++group->led;
-        }
     } else {
         group->led = group->started;
         for (int rank : group->mates)
@@ -250,8 +237,7 @@ void BarrierEngine::tell_of_host(Group *group, std::uint64_t number)
 
 bool BarrierEngine::complete(Group *group)
 {
-    // [B5] what all did before they started it is visible; pairs with [B4].
-    std::uint64_t done = group->board != nullptr ? group->board->done.load(std::memory_order_acquire) - group->base : group->done;
+    std::uint64_t done = group->board != nullptr ? group->board->published() - group->base : group->done;
     const std::uint64_t before = group->completed;
     while (group->completed < done && !group->waiting.empty()) {
         Started first = group->waiting.front();
@@ -278,7 +264,7 @@ bool BarrierEngine::advance(Group *group)
         something = something || completed;
     } while (completed && group->announced < group->started);  // there is room for more now
     if (group->board != nullptr) {
-        std::uint16_t arrived = group->arrived(group->completed + 1).load(std::memory_order_relaxed);
+        std::uint16_t arrived = group->board->place(group->base + group->completed + 1).load(std::memory_order_relaxed);
         something = something || arrived != group->seen;
         group->seen = arrived;
     }
@@ -307,7 +293,7 @@ bool BarrierEngine::poll()
 void BarrierEngine::note_heard(Group *group)
 {
     if (group->board != nullptr)
-        group->board->heard.store(group->base + group->least_heard(), std::memory_order_relaxed);
+        group->board->note_heard(group->base + group->least_heard());
 }
 
 bool BarrierEngine::Group::is_led_by(int rank) const

@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <deque>
@@ -26,18 +25,9 @@
 
 #include "base/tuning.h"
 #include "coll/barrier/barrier.h"
+#include "coll/barrier/board.h"
 
 namespace pm::coll {
-
-// In memory that all ranks of a host see. A rank that has seen `done` at k may use the place of k + places. A board that is used
-// again by another communicator counts on: a slow rank may still have to see the last barrier of the one before.
-struct alignas(64) BarrierBoard {
-    static constexpr std::size_t places = 24;
-    std::atomic<std::uint64_t> done;
-    std::atomic<std::uint64_t> heard;            // Group::least_heard() of the leader
-    std::atomic<std::uint16_t> arrived[places];  // of barrier k: arrived[k % places]
-};
-static_assert(sizeof(BarrierBoard) == 64);
 
 struct BarrierMessage {
     enum class Kind : std::uint8_t {
@@ -137,10 +127,6 @@ class BarrierEngine {
         std::uint64_t least_heard() const
         {
             return is_hub() ? *std::min_element(heard.begin() + 1, heard.begin() + static_cast<std::ptrdiff_t>(leaders.size())) : heard[0];
-        }
-        std::atomic<std::uint16_t> &arrived(std::uint64_t number) const
-        {
-            return board->arrived[(base + number) % BarrierBoard::places];
         }
         // Whom the leader tells in a round. In pairs, where that is possible: then each also hears from the one it tells, and a
         // device need not send acknowledgements by themselves.

@@ -14,11 +14,18 @@
 
 namespace pm::coll {
 
-// As large as a page, so that the bytes begin with one, as large buffers of users do: copying from another place in a page took up
+// `Atomic` is std::atomic but in tests. As large as a page, so that the bytes begin with one, as large buffers of users do: copying from another place in a page took up
 // to a third more time.
-struct alignas(4096) BlockHead {
-    std::atomic<std::uint32_t> readers;
+template <template <class> class Atomic>
+struct alignas(4096) BasicBlockHead {
+    Atomic<std::uint32_t> readers;
+
+    // [M1] all of ours is read; pairs with [M2], which lets the block be written again.
+    void is_read() { readers.fetch_sub(1, std::memory_order_release); }
+    // [M2] everybody has read it; pairs with [M1].
+    bool is_free() const { return readers.load(std::memory_order_acquire) == 0; }
 };
+using BlockHead = BasicBlockHead<std::atomic>;
 static_assert(sizeof(BlockHead) == 4096);
 
 inline std::byte *bytes_of(BlockHead *block)
@@ -68,9 +75,8 @@ class Bytes {
     {
         if (shared_ == nullptr || --shared_->holders > 0)
             return;
-        // [M1] all of ours is read; pairs with [M2] in Engine::reclaim, which lets the block be written again.
         if (shared_->block != nullptr)
-            shared_->block->readers.fetch_sub(1, std::memory_order_release);
+            shared_->block->is_read();
         delete shared_;
     }
 

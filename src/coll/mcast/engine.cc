@@ -100,8 +100,7 @@ BlockHead *Engine::lend(std::size_t size, std::uint32_t readers)
 void Engine::reclaim()
 {
     std::erase_if(lent_, [this](BlockHead *head) {
-        // [M2] everybody has read it; pairs with [M1] in ~Bytes.
-        if (head->readers.load(std::memory_order_acquire) != 0)
+        if (!head->is_free())
             return false;
         transport_.free_shared(head);
         return true;

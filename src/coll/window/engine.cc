@@ -26,13 +26,13 @@ static_assert(sizeof(Card) == PM_WINDOW_CARD);
 // The data is there: `board` is that of the part it is in.
 void tell(std::byte *memory, WindowBoard *board, const pm_after &after)
 {
-    // [N1] the data is visible to whoever sees the count or the flag; pairs with [N2] and with what the program reads a flag by.
+    // [N1] the data is visible to whoever sees the count or the flag; pairs with what the program reads a flag by, too.
     switch (after.kind) {
         case PM_AFTER_NOTIFY:
-            board->by_processors.notifications[after.value].fetch_add(1, std::memory_order_release);
+            WindowBoard::Counts::add(&board->by_processors.notifications[after.value]);
             break;
         case PM_AFTER_COUNT:
-            board->by_processors.counters[after.value].fetch_add(1, std::memory_order_release);
+            WindowBoard::Counts::add(&board->by_processors.counters[after.value]);
             break;
         case PM_AFTER_FLAG:
             __atomic_store_n(reinterpret_cast<int *>(memory + after.offset), after.value, __ATOMIC_RELEASE);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "coll/window/counts.h"
 #include "coll/window/direct.h"
 #include "coll/window/epochs.h"
 #include "coll/window/window.h"
@@ -22,28 +23,22 @@
 
 namespace pm::coll {
 
-// What a rank's part of a window has been told; in memory that the ranks of its host see, where there is some. Everything counts up
-// for ever: what is left of it is known to the owner.
+// What a rank's part of a window has been told; in memory that the ranks of its host see, where there is some.
 struct alignas(64) WindowBoard {
     std::atomic<std::uint32_t> discard;
     // What processors count, and what devices do: these know nothing of each other.
-    struct Counts {
-        std::atomic<std::uint32_t> notifications[PM_NOTIFICATIONS];
-        std::atomic<std::uint32_t> counters[PM_COUNTERS];
-    };
+    using Counts = BasicCounts<std::atomic>;
     alignas(64) Counts by_processors;
     Counts by_devices;
     EpochBoard epochs;
 
-    // [N2] pairs with [N1].
     std::uint32_t notified(std::size_t which) const
     {
-        return by_processors.notifications[which].load(std::memory_order_acquire) +
-               by_devices.notifications[which].load(std::memory_order_acquire);
+        return Counts::read(by_processors.notifications[which]) + Counts::read(by_devices.notifications[which]);
     }
     std::uint32_t counted(std::size_t which) const
     {
-        return by_processors.counters[which].load(std::memory_order_acquire) + by_devices.counters[which].load(std::memory_order_acquire);
+        return Counts::read(by_processors.counters[which]) + Counts::read(by_devices.counters[which]);
     }
 };
 

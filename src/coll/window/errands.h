@@ -16,8 +16,10 @@
 
 namespace pm::coll {
 
-// The first line has all of a short one: one transfer from the origin's cache to the target's, and one back.
-struct alignas(128) Errand {
+// `Atomic` is std::atomic but in tests. The first line has all of a short one: one transfer from the origin's cache to the target's, and one
+// back.
+template <template <class> class Atomic>
+struct alignas(128) BasicErrand {
     enum class Kind : std::uint8_t { put, get, apply, swap };
     static constexpr std::size_t data_max = 1024;
     struct Head {
@@ -29,21 +31,24 @@ struct alignas(128) Errand {
         std::uint8_t element, operation;  // of apply and swap
     };
 
-    std::atomic<std::uint32_t> posted;  // its number, by the origin
-    std::atomic<std::uint32_t> done;    // the same, by whoever did it
+    Atomic<std::uint32_t> posted;  // its number, by the origin
+    Atomic<std::uint32_t> done;    // the same, by whoever did it
     Head head;
     std::uint8_t refused;                              // by who did it: it makes no sense there
     alignas(16) std::array<std::byte, data_max> data;  // what is put or applied; of swap, followed by what is compared. Then the result
 };
+using Errand = BasicErrand<std::atomic>;
 static_assert(offsetof(Errand, data) <= 48);
 
-struct alignas(128) Mailbox {
+template <template <class> class Atomic>
+struct alignas(128) BasicMailbox {
+    using Errand = BasicErrand<Atomic>;
     static constexpr std::uint32_t room = 4;  // a power of two: numbers begin again
     enum Holder : std::uint32_t { nobody, target, origin };
 
-    std::atomic<std::uint32_t> claimed;
-    std::atomic<std::uint32_t> holder;
-    std::atomic<std::uint32_t> last;  // that was done, by who holds it
+    Atomic<std::uint32_t> claimed;
+    Atomic<std::uint32_t> holder;
+    Atomic<std::uint32_t> last;  // that was done, by who holds it
     std::array<Errand, room> errands;
 
     // [Q1] who holds it sees what the last holder did; pairs with [Q2].
@@ -79,12 +84,16 @@ struct alignas(128) Mailbox {
     }
 };
 
-// In shared memory, zeroed.
-struct Mailboxes {
-    static constexpr std::size_t count = 48;  // bits of a word
-    static constexpr std::size_t few = 8;     // of which each is looked at by itself
-    std::atomic<std::uint32_t> used;          // those behind were never claimed
-    alignas(128) std::atomic<std::uint64_t> waiting;  // mailboxes with something new, where there are more than a few
+using Mailbox = BasicMailbox<std::atomic>;
+
+// In shared memory, zeroed. `count_`: bits of a word.
+template <template <class> class Atomic, std::size_t count_, std::size_t few_>
+struct BasicMailboxes {
+    using Mailbox = BasicMailbox<Atomic>;
+    static constexpr std::size_t count = count_;
+    static constexpr std::size_t few = few_;  // of which each is looked at by itself
+    Atomic<std::uint32_t> used;               // those behind were never claimed
+    alignas(128) Atomic<std::uint64_t> waiting;  // mailboxes with something new, where there are more than a few
     std::array<Mailbox, count> boxes;
 
     // nullptr: all are taken.
@@ -93,11 +102,11 @@ struct Mailboxes {
         for (std::size_t i = 0; i < count; ++i) {
             std::uint32_t free = 0;
             if (boxes[i].claimed.load(std::memory_order_relaxed) != 0 ||
-                !boxes[i].claimed.compare_exchange_strong(free, 1, std::memory_order_acquire))
+                !boxes[i].claimed.compare_exchange_strong(free, 1, std::memory_order_acquire, std::memory_order_relaxed))
                 continue;
             auto now = static_cast<std::uint32_t>(i + 1);
             for (std::uint32_t before = used.load(std::memory_order_relaxed);
-                 before < now && !used.compare_exchange_weak(before, now, std::memory_order_relaxed);) {
+                 before < now && !used.compare_exchange_weak(before, now, std::memory_order_relaxed, std::memory_order_relaxed);) {
             }
             return &boxes[i];
         }
@@ -130,10 +139,15 @@ struct Mailboxes {
     }
 };
 
+using Mailboxes = BasicMailboxes<std::atomic, 48, 8>;
+
 // An origin's side of a mailbox.
-class ErrandRunner {
+template <class Mailboxes>
+class BasicErrandRunner {
   public:
-    ErrandRunner(Mailboxes *all, Mailbox *box) : all_(all), box_(box), posted_(box->last.load(std::memory_order_relaxed)), seen_(posted_) {}
+    using Mailbox = typename Mailboxes::Mailbox;
+    using Errand = typename Mailbox::Errand;
+    BasicErrandRunner(Mailboxes *all, Mailbox *box) : all_(all), box_(box), posted_(box->last.load(std::memory_order_relaxed)), seen_(posted_) {}
 
     // All that was posted is done, as it is done in order. [Q6] what was done is visible; pairs with [Q5].
     bool is_settled() const { return is_done(at(posted_)); }
@@ -176,6 +190,7 @@ class ErrandRunner {
     std::uint32_t posted_;
     std::uint32_t seen_;
 };
+using ErrandRunner = BasicErrandRunner<Mailboxes>;
 
 // --- those of this process ---
 

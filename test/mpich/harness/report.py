@@ -1,5 +1,6 @@
 """What remains of a run: the log of failures, the list of what failed, JUnit XML, and the table in results.md."""
 
+import json
 import os
 import xml.etree.ElementTree as xml
 from collections import Counter, defaultdict
@@ -44,31 +45,51 @@ def write_junit(path, outcomes):
     xml.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
 
 
-def write_results(path, outcomes, command, expected):
-    counts = defaultdict(Counter)
-    for outcome in outcomes:
-        # An expected failure that passes is a pass; the summary of the run tells about it.
-        counts[outcome.test.directory]["passed" if outcome.status == "unexpected" else outcome.status] += 1
-    total = sum(counts.values(), Counter())
-
-    def row(name, count):
-        return f"| {name} | " + " | ".join(str(count[column]) for column in COLUMNS) + " |\n"
-
+def write_record(path, outcomes, command, seconds, expected):
+    """All that results_page() needs of a run."""
     with open(path, "w") as out:
-        out.write("# MPICH's test suite\n\n"
-                  f"Written by `{command} --write`.\n\n"
-                  "`xfail`: failures with a known cause, listed in `test/mpich/xfail`. `skipped`: tests that MPICH itself "
-                  "expects to fail, or that need more memory than there was.\n\n"
-                  f"| directory | {' | '.join(COLUMNS)} |\n|---|" + "---:|" * len(COLUMNS) + "\n")
-        for directory in sorted(counts):
-            out.write(row(directory, counts[directory]))
-        out.write(row("**all**", total))
-        for status, title in (("failed", "Failed"), ("xfail", "Expected failures")):
-            chosen = [o for o in outcomes if o.status == status]
-            if chosen:
-                out.write(f"\n## {title}\n\n")
-                for outcome in chosen:
-                    out.write(f"- `{outcome.test.name}`: {expected.get(outcome.test.name) or outcome.reason}\n")
+        json.dump({"command": command, "seconds": round(seconds), "outcomes": [
+            {"name": o.test.name, "directory": o.test.directory, "status": o.status, "cause": expected.get(o.test.name) or o.reason}
+            for o in outcomes]}, out, indent=0)
+
+
+def counted(outcomes):
+    # An expected failure that passes is a pass, and is named below.
+    return Counter("passed" if o["status"] == "unexpected" else o["status"] for o in outcomes)
+
+
+def cell(count):
+    """What a directory has found, the short way where all passed."""
+    return ", ".join(str(count[name]) if name == "passed" else f"{count[name]} {name}" for name in COLUMNS if count[name]) or ""
+
+
+def results_page(records, commit, date):
+    """The page about some set-ups, [(title, record)], all run at this commit."""
+    lines = ["# MPICH's test suite", "", f"Written by `test/mpich/results` at {commit}, {date}.", "",
+             "`xfail`: failures with a known cause, listed in `test/mpich/xfail`, or expected by MPICH's own lists; they run all the same. "
+             "`skipped`: tests that need more memory or another language than there was.", "",
+             "| set-up | command | " + " | ".join(COLUMNS) + " | minutes |", "|---|---|" + "---:|" * (len(COLUMNS) + 1)]
+    for title, record in records:
+        total = counted(record["outcomes"])
+        lines.append(f"| {title} | `{record['command']}` | " + " | ".join(str(total[name]) for name in COLUMNS) +
+                     f" | {(record['seconds'] + 59) // 60} |")
+    by_directory = [defaultdict(list) for _ in records]
+    for place, (_, record) in zip(by_directory, records):
+        for outcome in record["outcomes"]:
+            place[outcome["directory"]].append(outcome)
+    lines += ["", "| directory, and how many passed | " + " | ".join(title for title, _ in records) + " |", "|---|" + "---:|" * len(records)]
+    for directory in sorted({name for place in by_directory for name in place}):
+        lines.append(f"| {directory} | " + " | ".join(cell(counted(place[directory])) for place in by_directory) + " |")
+    for status, title in (("failed", "Failed"), ("unexpected", "Passed, though they are listed as failures"), ("xfail", "Expected failures")):
+        found = defaultdict(list)
+        for name, record in records:
+            for outcome in record["outcomes"]:
+                if outcome["status"] == status:
+                    found[outcome["name"], outcome["cause"]].append(name)
+        if found:
+            lines += ["", f"## {title}", ""]
+            lines += [f"- `{name}` ({', '.join(where)}): {cause}" for (name, cause), where in found.items()]
+    return "\n".join(lines) + "\n"
 
 
 def relative(path):

@@ -1,0 +1,58 @@
+// Where the ranks of a host count themselves at a barrier: one cache line in memory that all of them see.
+//
+// A rank that has seen `done` at k may use the place of k + places. A board that is used again by another communicator counts on: a slow
+// rank may still have to see the last barrier of the one before. Numbers here are those of the board.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/fence.h"
+
+namespace pm::coll {
+
+// `Atomic` is std::atomic but in tests.
+template <template <class> class Atomic, std::size_t places_>
+struct alignas(64) BasicBarrierBoard {
+    static constexpr std::size_t places = places_;
+    Atomic<std::uint64_t> done;
+    Atomic<std::uint64_t> heard;            // how far the hosts are whose word the leader needs
+    Atomic<std::uint16_t> arrived[places];  // of barrier k: arrived[k % places]
+
+    Atomic<std::uint16_t> &place(std::uint64_t number) { return arrived[number % places]; }
+
+    // One more is here. Whether all are: [B1] whoever sees that also sees what they did before; pairs with itself and [B2].
+    bool arrive(std::uint64_t number, std::size_t all) { return place(number).fetch_add(1, std::memory_order_acq_rel) + 1u >= all; }
+    // By who came last, on one host.
+    void clear(std::uint64_t number) { place(number).store(0, std::memory_order_relaxed); }
+    // By who came last, of several hosts, if it is not the leader: whether that has to be told, as it waits for nobody else. [B7] we see what
+    // the leader has heard, or it sees that we are here; pairs with [B8].
+    bool leader_waits_for(std::uint64_t number)
+    {
+        Fence<Atomic>::place(std::memory_order_seq_cst);
+        return heard.load(std::memory_order_relaxed) >= number;
+    }
+
+    // The leader has heard so much, and looks at the board behind it.
+    void note_heard(std::uint64_t number) { heard.store(number, std::memory_order_relaxed); }
+    void look() { Fence<Atomic>::place(std::memory_order_seq_cst); }  // [B8] pairs with [B7].
+    // All are here, and the place is empty again. [B2] pairs with [B1].
+    bool take(std::uint64_t number, std::size_t all)
+    {
+        if (place(number).load(std::memory_order_acquire) != all)
+            return false;
+        place(number).store(0, std::memory_order_relaxed);
+        return true;
+    }
+
+    // [B4] pairs with [B5]. The place is empty before anybody can see this and use it again.
+    void publish(std::uint64_t number) { done.store(number, std::memory_order_release); }
+    // [B5] what all did before they started it is visible; pairs with [B4].
+    std::uint64_t published() const { return done.load(std::memory_order_acquire); }
+};
+
+using BarrierBoard = BasicBarrierBoard<std::atomic, 24>;
+static_assert(sizeof(BarrierBoard) == 64);
+
+}  // namespace pm::coll
