@@ -93,6 +93,10 @@
 #define PM_MCAST_PIECE 131072
 #define PM_MCAST_BLOCK (256 * 1024)
 #define PM_MCAST_FANOUT 32
+/* Up to how many bytes, and how many members, a master tells each by itself: a message costs it less than waking one who passes it on.
+ * bench/run --only net_mcast */
+#define PM_MCAST_DIRECT_LIMIT 16384
+#define PM_MCAST_DIRECT_MEMBERS 16
 #define PM_MCAST_BACKLOG (1 << 20)      /* bytes of short ones that wait in copies */
 
 /* Writes that notify: from where on one by the fabric itself is quicker than a message.

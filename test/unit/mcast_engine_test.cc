@@ -891,6 +891,29 @@ TEST(McastEngineGroups, AMemberThatHasEndedFailsTheDeliveryByName)
     EXPECT_NE(sent->error.find("rank 2"), std::string::npos) << sent->error;
 }
 
+// What is queued for it never leaves. What is queued for others does, and is the user's until then.
+TEST(McastEngineGroups, WhatIsQueuedForAMemberThatHasEndedIsNotWaitedFor)
+{
+    using namespace std::chrono_literals;
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+        World world(4, {0, 0, 0, 1}, seed);
+        world.blocks_limit = 0;
+        world.open_all();
+        world.ended = {1};
+        Sent *sent = world.send(0, {1, 2, 3}, 1, 5000, 7, true);
+        world.at(0).engine->attend(1s);
+        world.at(0).engine->attend(10s);
+        const bool waits = std::ranges::any_of(std::vector<int>{2, 3}, [&](int member) {
+            return std::ranges::any_of(world.wires[{0, member}], [](const Message &message) { return message.waiting != nullptr; });
+        });
+        EXPECT_EQ(sent->done, !waits);
+        std::erase_if(world.wires, [](const auto &wire) { return wire.second.empty(); });
+        world.run();
+        ASSERT_TRUE(sent->done);
+        EXPECT_NE(sent->error.find("rank 1"), std::string::npos) << sent->error;
+    }
+}
+
 // Somebody on another host: the device that cannot reach it says so, once it is sent something.
 TEST(McastEngineGroups, SilentMembersOnOtherHostsAreSentTo)
 {
@@ -971,6 +994,45 @@ TEST(McastEngineGroups, TheMasterSendsToOneMemberOnly)
     world.send(0, all_but(30, 0), 1, 100, 7);
     EXPECT_EQ(world.wires.size(), 1u);
     world.run();
+}
+
+// Who sends bytes to others while a multicast of rank 0 spreads, from which all members get what they should.
+std::set<int> senders(World &world, const std::vector<int> &members, std::size_t size, bool delivered)
+{
+    std::set<int> found;
+    Sent *sent = world.send(0, members, 1, size, size, delivered);
+    do {
+        for (const auto &wire : world.wires)
+            for (const Message &message : wire.second)
+                if (reinterpret_cast<const WireHeader *>(message.header.data())->kind == WireHeader::Kind::piece)
+                    found.insert(wire.first.first);
+    } while (world.step());
+    EXPECT_TRUE(sent->done);
+    for (int member : members)
+        expect_pattern(*world.receive(member, size, 0), size, size);
+    expect_nothing_left(world);
+    return found;
+}
+
+TEST(McastEngineGroups, FewMembersAreToldByTheMasterItself)
+{
+    const Settings settings;
+    for (std::uint64_t seed = 0; seed < 20; ++seed)
+        for (bool delivered : {false, true}) {
+            std::vector<int> hosts;
+            for (int i = 0; i < 30; ++i)
+                hosts.push_back(i % 5);
+            World world(30, hosts, seed, settings);
+            world.open_all();
+            world.blocks_limit = seed % 3;
+            const std::vector<int> few = {1, 3, 5, 6, 8, 10, 11, 13};
+            // Twice: with messages, and with posts.
+            for (int turn = 0; turn < 2; ++turn)
+                for (std::size_t size : {std::size_t{0}, std::size_t{100}, settings.direct_limit})
+                    EXPECT_EQ(senders(world, few, size, delivered), std::set<int>{0});
+            EXPECT_NE(senders(world, few, settings.direct_limit + 1, delivered), std::set<int>{0});
+            EXPECT_NE(senders(world, all_but(30, 0), 100, delivered), std::set<int>{0});
+        }
 }
 
 TEST(McastEngineGroups, TheMasterMayBeAMember)
@@ -1057,7 +1119,9 @@ TEST(McastEnginePosts, AfterTheFirstOneNobodyOnTheHostNeedsAMessage)
 // The leader of another host posts there what it gets by a message.
 TEST(McastEnginePosts, OneMessageForEachOtherHost)
 {
-    World world(12, {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2}, 5);
+    Settings settings;
+    settings.direct_members = 10;
+    World world(12, {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2}, 5, settings);
     world.late = false;
     world.open_all();
     acquaint(world, 0, all_but(12, 0));

@@ -68,8 +68,7 @@ void Engine::attend(Time now)
                 outgoing->error = "rank " + std::to_string(rank) + ", a member of the multicast, has ended";
                 outgoing->wants_ack = false;
                 // What is queued for it is never read. What is queued for another will be, and must stay until then.
-                if (peer == outgoing->first)
-                    outgoing->queued = 0;
+                std::erase(outgoing->queued, peer);
                 lost.push_back(outgoing.get());
                 break;
             }

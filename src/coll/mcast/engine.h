@@ -57,6 +57,8 @@ struct Settings {
     std::size_t piece = PM_MCAST_PIECE;  // between hosts
     std::size_t block = PM_MCAST_BLOCK;  // inside one
     std::uint32_t fanout = PM_MCAST_FANOUT;
+    std::size_t direct_limit = PM_MCAST_DIRECT_LIMIT;        // when it may choose
+    std::uint32_t direct_members = PM_MCAST_DIRECT_MEMBERS;
     void (*sent)(void *cookie, const char *error) = nullptr;
     void (*received)(void *cookie, int source, int tag, std::size_t size) = nullptr;  // does not close a group
 };
@@ -113,6 +115,8 @@ class Engine {
     struct Parked;
     struct Piece;
     struct Watched;
+    struct First;
+    struct Course;
     friend struct ::pm_group;
 
     // False: it is not in order, and nothing happened.
@@ -165,6 +169,9 @@ class Engine {
     bool shares_host(pm_group *group);
     BlockHead *lend(std::size_t size, std::uint32_t readers);
     void reclaim();
+    bool is_direct(std::size_t size, const First &first) const;
+    bool send_pieces(pm_group *group, WireHeader header, const List &list, const std::byte *bytes, const Course &course);
+    bool tell_each(pm_group *group, const WireHeader &header, const List &list, const Piece &piece, Outgoing *outgoing, bool near);
     bool transmit(pm_peer *peer, WireHeader header, const List &list, const Piece &piece, Outgoing *outgoing);
     void relay(pm_peer *peer, const WireHeader &header, const List &list, const Piece &piece);
     void settle(Outgoing *outgoing);

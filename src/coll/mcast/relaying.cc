@@ -11,25 +11,16 @@
 #include "coll/mcast/state.h"
 
 namespace pm::coll {
-namespace {
-
-// Without what is true on this host only.
-WireHeader for_afar(WireHeader header)
-{
-    header.set(WireHeader::shared, false);
-    header.set(WireHeader::posted, false);
-    header.outbox = 0;
-    return header;
-}
-
-}  // namespace
 
 // A whole multicast in one message, for members of this host only, few enough for the first of them to tell all others: no
 // schedule is needed to pass it on. Most short ones are like this. False when it is another one.
 bool Engine::pass_on_simply(pm_group *group, const WireHeader &header, const List &list, const Piece &piece)
 {
-    constexpr std::uint8_t wanted = WireHeader::by_host | WireHeader::delivered;
-    if (header.length != header.size || (header.flags & wanted) != WireHeader::by_host)
+    if (header.length != header.size || header.flags & WireHeader::delivered)
+        return false;
+    if (header.flags & WireHeader::direct)
+        return true;
+    if (!(header.flags & WireHeader::by_host))
         return false;
     if (header.flags & WireHeader::posted && (header.poster != header.master || !is_first_reader(group, header, list)))
         return true;  // somebody else sees to other hosts
@@ -73,7 +64,8 @@ std::shared_ptr<Engine::Arrival> Engine::arrival_of(pm_group *group, const WireH
     arrival->serial = header.serial;
     arrival->size = header.size;
     arrival->words.assign(list.words.begin(), list.words.end());
-    if (!passed_on)
+    const bool is_told_alone = (header.flags & (WireHeader::direct | WireHeader::delivered)) == WireHeader::direct;
+    if (!passed_on && !is_told_alone)
         find_role(group, header, arrival.get());
     give_turns(group, &stream);
     return arrival;
@@ -85,10 +77,12 @@ void Engine::find_role(pm_group *group, const WireHeader &header, Arrival *arriv
     Members members = members_of(group, arrival->words, header.master, header.flags & WireHeader::by_host);
     const Layout &layout = members.layout;
     arrival->position = static_cast<std::uint32_t>(std::ranges::find(members.ranks, group->setup.rank) - members.ranks.begin());
-    std::uint32_t host = layout.host_at(arrival->position);
-    arrival->host_begin = layout.first[host];
-    arrival->host_end = layout.first[host + 1];
-    arrival->role = role_of(layout, {header.algorithm, header.size, header.fanout}, arrival->position);
+    if (!(header.flags & WireHeader::direct)) {
+        std::uint32_t host = layout.host_at(arrival->position);
+        arrival->host_begin = layout.first[host];
+        arrival->host_end = layout.first[host + 1];
+        arrival->role = role_of(layout, {header.algorithm, header.size, header.fanout}, arrival->position);
+    }
     if (header.flags & WireHeader::delivered) {
         arrival->wants_ack = true;
         auto [found, is_new] = duties_.try_emplace({header.origin, header.serial});

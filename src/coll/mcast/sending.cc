@@ -1,4 +1,5 @@
-// A master sends a multicast, to one member, or posts it for those of its host; and how any message leaves.
+// A master sends a multicast: to one member, to each when it is short and they are few, or posts it for those of its host; and how
+// any message leaves.
 //
 // Promise: the user's bytes are read until the device has accepted them or, when nobody waits for that, copied. What others need is
 // sent, or everything fails from then on: they would wait for ever.
@@ -16,35 +17,6 @@ namespace {
 constexpr std::size_t words_by_rank = 2;
 // Of fewer members the orders are picked out: the message is shorter.
 constexpr std::size_t members_by_rank = 24;
-
-// The first one a master sends to, and how many are on the host of both: what make_layout() comes to, without the rest of it, so
-// that a master's time does not depend on the number of members. -1 when nobody is a member but the master.
-struct First {
-    int rank = -1;
-    std::uint32_t neighbours = 1;
-    bool near = false;   // on the master's host
-    bool alone = false;  // and so are all others
-};
-
-First first_of(pm_group *group, std::span<const std::uint64_t> words)
-{
-    int self = group->setup.rank;
-    const std::vector<std::uint64_t> &host = on_our_host(group);
-    First first, near;
-    near.neighbours = 0;
-    near.near = near.alone = true;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-        std::uint64_t word = words[i] & ~bitmap::bit_in_word(self, i);
-        std::uint64_t here = word & host[i];
-        near.neighbours += static_cast<std::uint32_t>(std::popcount(here));
-        near.alone = near.alone && here == word;
-        if (here != 0 && near.rank < 0)
-            near.rank = static_cast<int>(i) * 64 + std::countr_zero(here);
-        if (word != 0 && first.rank < 0)
-            first.rank = static_cast<int>(i) * 64 + std::countr_zero(word);
-    }
-    return near.rank >= 0 ? near : first;
-}
 
 // The orders to send, and the next ones for the members.
 std::vector<std::uint32_t> count_orders(pm_group *group, std::span<const std::uint64_t> words, bool by_rank)
@@ -67,7 +39,44 @@ std::vector<std::uint32_t> count_orders(pm_group *group, std::span<const std::ui
 
 }  // namespace
 
+// The first one a master sends to, and how many are on the host of both: what make_layout() comes to, without the rest of it, so
+// that a master's time does not depend on the number of members. -1 when nobody is a member but the master.
+struct Engine::First {
+    int rank = -1;
+    std::uint32_t neighbours = 1;
+    std::uint32_t members = 0;  // on any host
+    bool near = false;          // on the master's host
+
+    First(pm_group *group, std::span<const std::uint64_t> words)
+    {
+        const std::vector<std::uint64_t> &host = on_our_host(group);
+        std::uint32_t here = 0;
+        for (std::size_t i = 0; i < words.size(); ++i) {
+            const std::uint64_t others = words[i] & ~bitmap::bit_in_word(group->setup.rank, i);
+            members += static_cast<std::uint32_t>(std::popcount(others));
+            here += static_cast<std::uint32_t>(std::popcount(others & host[i]));
+            const std::uint64_t better = near ? 0 : (others & host[i]) != 0 ? others & host[i] : rank < 0 ? others : 0;
+            near = near || (others & host[i]) != 0;
+            if (better != 0)
+                rank = static_cast<int>(i) * 64 + std::countr_zero(better);
+        }
+        if (near)
+            neighbours = here;
+    }
+    bool alone() const { return near && neighbours == members; }  // nobody is on another host
+};
+
+// How the pieces of a multicast leave its master.
+struct Engine::Course {
+    pm_peer *first;
+    std::uint32_t neighbours;
+    Outgoing *outgoing;
+    bool share = false, posting = false;
+    std::size_t piece = 0;  // the largest one
+};
+
 struct Engine::Sending {
+    pm_peer *peer;
     Bytes bytes;
     std::uint32_t serial;
     bool of_outgoing;
@@ -118,7 +127,7 @@ bool Engine::transmit(pm_peer *peer, WireHeader header, const List &list, const 
         data = held.data();
     }
     bool ours = header.origin == origin_ && header.kind == WireHeader::Kind::piece;
-    auto sending = new Sending{std::move(held), outgoing != nullptr ? outgoing->serial : 0, outgoing != nullptr,
+    auto sending = new Sending{peer, std::move(held), outgoing != nullptr ? outgoing->serial : 0, outgoing != nullptr,
                                ours && outgoing == nullptr ? size : 0};
     int status = transport_.send(peer, buffer, header_size, data, size, sending);
     if (status != PM_QUEUED) {
@@ -126,7 +135,7 @@ bool Engine::transmit(pm_peer *peer, WireHeader header, const List &list, const 
     } else {
         backlog_ += sending->copied;
         if (outgoing != nullptr)
-            outgoing->queued++;
+            outgoing->queued.push_back(peer);
     }
     return status != PM_FAILED;
 }
@@ -147,17 +156,66 @@ void Engine::taken(void *cookie)
     auto found = outgoing_.find(sending->serial);
     if (found == outgoing_.end())
         return;
-    found->second->queued--;
+    std::vector<pm_peer *> &queued = found->second->queued;
+    if (auto place = std::ranges::find(queued, sending->peer); place != queued.end())
+        queued.erase(place);
     settle(found->second.get());
 }
 
 void Engine::settle(Outgoing *outgoing)
 {
-    if (!outgoing->issued || outgoing->queued > 0 || outgoing->wants_ack)
+    if (!outgoing->issued || !outgoing->queued.empty() || outgoing->wants_ack)
         return;
     std::unique_ptr<Outgoing> done = std::move(outgoing_[outgoing->serial]);
     outgoing_.erase(done->serial);
     settings_.sent(done->cookie, done->error.empty() ? nullptr : done->error.c_str());
+}
+
+// Whether there are so few members, and so little for each, that nobody needs to pass it on.
+bool Engine::is_direct(std::size_t size, const First &first) const
+{
+    return settings_.choose && size <= std::min(settings_.direct_limit, settings_.piece) && first.members <= settings_.direct_members;
+}
+
+// Those of our host, or all others, by a message each.
+bool Engine::tell_each(pm_group *group, const WireHeader &header, const List &list, const Piece &piece, Outgoing *outgoing, bool near)
+{
+    const std::vector<std::uint64_t> &host = on_our_host(group);
+    bool sent = true;
+    bitmap::for_each(list.words, [&](int rank) {
+        if (rank != group->setup.rank && bitmap::test(host, rank) == near)
+            sent = sent && transmit(group->peer(rank), near ? header : for_afar(header), list, piece, outgoing);
+    });
+    return sent;
+}
+
+// To the first member, or to all of its host at once.
+bool Engine::send_pieces(pm_group *group, WireHeader header, const List &list, const std::byte *bytes, const Course &course)
+{
+    bool sent, posted = false;
+    std::uint64_t offset = 0;
+    do {
+        header.offset = offset;
+        header.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(header.size - offset, course.piece));
+        const bool in_slot = course.posting && fits_in_slot(header, list);
+        BlockHead *block = (course.share || course.posting) && !in_slot ? lend(header.length, course.neighbours) : nullptr;
+        if (block != nullptr)
+            std::memcpy(bytes_of(block), bytes + offset, header.length);
+        header.set(WireHeader::shared, block != nullptr);
+        header.address = reinterpret_cast<std::uint64_t>(block);
+        const bool can_post = course.posting && (in_slot || block != nullptr);
+        const Piece piece{bytes + offset, {}, course.outgoing != nullptr};
+        if (can_post && post(group, header, list, bytes + offset, course.neighbours))
+            sent = posted = true;
+        else if (header.flags & WireHeader::direct)
+            sent = tell_each(group, header, list, piece, course.outgoing, true);
+        else
+            sent = transmit(course.first, header, list, piece, course.outgoing);
+        offset += header.length;
+    } while (sent && offset < header.size);
+    if (posted)
+        transport_.nudge(course.first);
+    return sent;
 }
 
 int Engine::send(pm_group *group, const void *data, std::size_t size, const std::uint64_t *set, int tag, bool delivered, void *cookie)
@@ -168,7 +226,7 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     bool by_host = group->setup.host != nullptr;
     if (bitmap::test(words, self))
         deliver_to_self(group, data, size, set, tag);
-    First first = first_of(group, words);
+    const First first(group, words);
     if (first.rank < 0)
         return PM_OK;
     bool by_rank = words.size() <= words_by_rank && bitmap::count(words) > members_by_rank;
@@ -178,7 +236,7 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     Outgoing *outgoing = nullptr;
     std::uint32_t serial = next_serial_++;
     if (cookie != nullptr) {
-        outgoing = new Outgoing{cookie, serial, peer};
+        outgoing = new Outgoing{cookie, serial};
         outgoing_[serial].reset(outgoing);
         outgoing->wants_ack = delivered;
         if (delivered)
@@ -190,12 +248,14 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     WireHeader header;
     header.group = group->setup.id;
     header.algorithm = settings_.algorithm;
-    bool one_host = by_host && first.alone;
+    const bool one_host = by_host && first.alone();
+    const bool direct = !one_host && is_direct(size, first);
     if (settings_.choose && size > settings_.thresholds.tree_limit && !one_host)
         header.algorithm = choose(members_of(group, words, self, by_host).layout.hosts(), size, settings_.thresholds);
     header.set(WireHeader::delivered, delivered);
     header.set(WireHeader::by_host, by_host);
     header.set(WireHeader::by_rank, by_rank);
+    header.set(WireHeader::direct, direct);
     header.master = self;
     header.tag = tag;
     header.origin = origin_;
@@ -205,39 +265,26 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     header.owner = self;
 
     // Whoever is said to read it must: without hosts that is the first member alone.
-    bool share = size >= settings_.shared_limit && size != 0 && transport_.on_host(peer) &&
-                 (!by_host || (first.near && shares_host(group)));
-    bool posting = false, posted = false;
+    const List list{words, orders};
+    Course course{peer, first.neighbours, outgoing};
+    course.share = size >= settings_.shared_limit && size != 0 && transport_.on_host(peer) &&
+                   (!by_host || (first.near && shares_host(group)));
     if (by_host && first.near) {
         offer(group, &header);
-        posting = list_fits_in_slot({words, orders}) && all_watch(group, words);
+        course.posting = list_fits_in_slot(list) && all_watch(group, words);
     }
-    std::size_t most = one_host || share ? settings_.block : settings_.piece;
+    course.piece = one_host || course.share ? settings_.block : settings_.piece;
     auto bytes = static_cast<const std::byte *>(data);
-    bool sent;
-    std::size_t offset = 0;
-    do {
-        header.offset = offset;
-        header.length = static_cast<std::uint32_t>(std::min(size - offset, most));
-        bool in_slot = posting && fits_in_slot(header, {words, orders});
-        BlockHead *block = (share || posting) && !in_slot ? lend(header.length, first.neighbours) : nullptr;
-        if (block != nullptr)
-            std::memcpy(bytes_of(block), bytes + offset, header.length);
-        header.set(WireHeader::shared, block != nullptr);
-        header.address = reinterpret_cast<std::uint64_t>(block);
-        bool can_post = posting && (in_slot || block != nullptr);
-        if (can_post && post(group, header, {words, orders}, bytes + offset, first.neighbours))
-            sent = posted = true;
-        else
-            sent = transmit(peer, header, {words, orders}, {bytes + offset, {}, outgoing != nullptr}, outgoing);
-        offset += header.length;
-    } while (sent && offset < size);
-    if (posted)
-        transport_.nudge(peer);
+    // Those of our host come first: they need the least of our time.
+    bool sent = (direct && !first.near) || send_pieces(group, header, list, bytes, course);
+    if (direct) {
+        header.length = static_cast<std::uint32_t>(size);
+        sent = sent && tell_each(group, header, list, {bytes, {}, outgoing != nullptr}, outgoing, false);
+    }
     if (outgoing == nullptr)
         return sent ? PM_OK : PM_FAILED;
     outgoing->issued = true;
-    if (sent && (outgoing->queued > 0 || outgoing->wants_ack))
+    if (sent && (!outgoing->queued.empty() || outgoing->wants_ack))
         return PM_QUEUED;
     outgoing_.erase(serial);
     return sent ? PM_OK : PM_FAILED;

@@ -111,8 +111,7 @@ struct Engine::Duty {
 struct Engine::Outgoing {
     void *cookie;
     std::uint32_t serial;
-    pm_peer *first;            // whom it is sent to
-    std::uint32_t queued = 0;  // messages that the device has not accepted yet
+    std::vector<pm_peer *> queued = {};  // whom a message is for that the device has not accepted yet; one for each message
     bool wants_ack = false;
     bool issued = false;
     std::string error = {};

@@ -30,6 +30,7 @@ struct WireHeader {
         in_payload = 8,  // the list
         by_rank = 16,    // the list has the orders of all ranks up to the last word, not only of members
         posted = 32,     // all members of the poster's host read this one, see outbox.h
+        direct = 64,     // the master tells every member by itself: nobody passes it on
     };
 
     std::uint32_t group = 0;
@@ -56,6 +57,15 @@ struct WireHeader {
     void set(Flag flag, bool on) { flags = static_cast<std::uint8_t>(on ? flags | flag : flags & ~flag); }
 };
 static_assert(sizeof(WireHeader) == 88);
+
+// Without what is true on this host only.
+inline WireHeader for_afar(WireHeader header)
+{
+    header.set(WireHeader::shared, false);
+    header.set(WireHeader::posted, false);
+    header.outbox = 0;
+    return header;
+}
 
 // A view of the list, which is aligned.
 struct List {
