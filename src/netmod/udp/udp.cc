@@ -259,7 +259,7 @@ unsigned Udp::receive(bool park)
         if (!is_packet(header, size))
             return endpoint_->on_malformed();
         if (!park || (header.kind() != Kind::data && header.kind() != Kind::part))
-            return endpoint_->on_datagram({header, body}, from, time);
+            return endpoint_->on_datagram(header, body, from, time);
         if (parked_bytes_ + cost_of(body.size()) > park_limit_)
             return;  // it will be sent again
         std::uint32_t incarnation = endpoint_->believes({header, body});

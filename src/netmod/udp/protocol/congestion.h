@@ -123,7 +123,7 @@ class Congestion {
     static constexpr std::size_t sample_size = 128;  // packets, at least, and those of a round trip
     static constexpr double most_own_loss = 1.0 / 3;
 
-    std::size_t window_ = 80 * 1024;
+    std::size_t window_ = 256 * 1024;
     std::size_t threshold_ = largest;
     std::size_t window_before_ = 0;   // the last halving
     double own_loss_ = 0;             // of the path

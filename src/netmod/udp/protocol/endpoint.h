@@ -180,7 +180,8 @@ class Endpoint {
     bool send_at_once(Peer *peer, const Message &message, Transmission *transmission, Time now);
 
     // A sealed body is opened where it lies.
-    void on_datagram(const Datagram &datagram, const Address &from, Time now);
+    void on_datagram(const Header &header, std::span<std::byte> body, const Address &from, Time now);
+    void on_datagram(const Datagram &datagram, const Address &from, Time now) { on_datagram(datagram.header, datagram.body, from, now); }
     // The same in two steps, for data and parts that somebody else shall take later: the incarnation of the pair if it is believed, or
     // else 0, and counts as come; then what it says, if the pair is still the same.
     std::uint32_t believes(const Datagram &datagram)
@@ -258,7 +259,7 @@ class Endpoint {
                header.acknowledged == last_acknowledged_ && header.window == last_window_;
     }
     // At less expense, one that came joined to the last one and goes on with its message. False when it is another one; then nothing happened.
-    bool on_joined(const Datagram &datagram, Time now);
+    bool on_joined(const Header &header, std::span<const std::byte> body, Time now);
     void on_alone(const Datagram &datagram, const Address &from, Time now);
     Peer *believed(const Datagram &datagram);  // the peer whose packet it is
     void take(Peer *peer, const Datagram &datagram, const Address &from, Time now);
@@ -323,11 +324,10 @@ class Endpoint {
     std::size_t last_share_ = 0;
 };
 
-inline bool Endpoint::on_joined(const Datagram &datagram, Time now)
+inline bool Endpoint::on_joined(const Header &header, std::span<const std::byte> body, Time now)
 {
-    const Header &header = datagram.header;
     if (header.kind() != Kind::data || !is_joined(header, now) || last_heard_->guard != GuardKind::token ||
-        header.guard[0] != last_heard_->from_it.token || !last_heard_->incoming->on_next(header, datagram.body, last_share_, now))
+        header.guard[0] != last_heard_->from_it.token || !last_heard_->incoming->on_next(header, body, last_share_, now))
         return false;
     ++counters_.datagrams_received;
     if (last_heard_->incoming->ack_deadline() <= now)
@@ -335,10 +335,10 @@ inline bool Endpoint::on_joined(const Datagram &datagram, Time now)
     return true;
 }
 
-inline void Endpoint::on_datagram(const Datagram &datagram, const Address &from, Time now)
+inline void Endpoint::on_datagram(const Header &header, std::span<std::byte> body, const Address &from, Time now)
 {
-    if (!on_joined(datagram, now))
-        on_alone(datagram, from, now);
+    if (!on_joined(header, body, now))
+        on_alone({header, body}, from, now);
 }
 
 }  // namespace pm::udp
