@@ -62,7 +62,7 @@ class Target {
         ProtocolSettings settings = test::UdpPair::plain();
         settings.guard = guard;
         settings.recovery = recovery;
-        settings.packet_sizes = {1200, 1472, 8972};
+        settings.packet_sizes = {1200, 1472, 8972, 65'000};
         settings.receive_buffer = receive_buffer;
         Sink sink{nullptr, arrived, more};
         if (places) {
@@ -202,6 +202,22 @@ class Target {
     Peer *peer_;
 };
 
+// The next of the input. One that is as long as a byte can say is longer: by a word, up to the longest of UDP, and what the input does not
+// have of it is its beginning again and again.
+std::vector<std::byte> datagram_of(Choices &choices)
+{
+    constexpr std::size_t longest = 65'507, beginning = 96;
+    std::size_t size = choices.byte();
+    if (size == 255)
+        size = std::min(choices.word(), longest);
+    auto given = std::as_bytes(choices.bytes(size < 255 ? size : beginning));
+    std::vector<std::byte> bytes(given.begin(), given.end());
+    if (size > bytes.size() && size >= 255 && !given.empty())
+        for (std::size_t i = bytes.size(); i < size; ++i)
+            bytes.push_back(bytes[i % given.size()]);
+    return bytes;
+}
+
 void read_as_card(std::span<const std::byte> bytes)
 {
     (void) Card::read_public(bytes);
@@ -229,8 +245,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
                   mode & 2 ? pm::udp::Recovery::go_back_n : pm::udp::Recovery::selective, mode & 4);
     for (int count = 0; choices.any() && count < 64; ++count) {
         std::uint8_t repairs = choices.byte();
-        auto bytes = std::as_bytes(choices.bytes(choices.byte()));
-        target.on_datagram(repairs, {bytes.begin(), bytes.end()});
+        target.on_datagram(repairs, datagram_of(choices));
         target.check();
         target.wait(repairs & 32 ? std::chrono::milliseconds(3) : std::chrono::milliseconds(0));
         if (repairs & 64)

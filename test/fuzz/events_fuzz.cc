@@ -1,6 +1,7 @@
 // Two processes and a network that is the input: byte by byte it says who sends what, which datagram is delivered, dropped,
 // doubled, damaged or overtaken, and when time goes on. In the end the network works, and everything must arrive, once, in order
 // and whole.
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <string>
@@ -35,7 +36,7 @@ class Pair {
         settings.receive_buffer = mode & 4 ? 32 * 1024 : 400 * 1024;
         settings.train_limit = mode & 8 ? 1 : 64;
         if (mode & 16)
-            settings.packet_sizes = {1200, 1472, 8972};
+            settings.packet_sizes = before_wrap % 2 == 0 ? std::vector<std::size_t>{1200, 1472, 8972} : std::vector<std::size_t>{1200, 8972, 65'000};
         for (unsigned i = 0; i < 2; ++i) {
             sim::Stream stream(most_messages);
             for (sim::Shape &shape : stream) {
@@ -75,11 +76,19 @@ class Pair {
     }
 
   private:
+    struct OnItsWay {
+        std::vector<std::byte> bytes;
+        Time sent;
+        bool intact = true;  // and not a copy of another
+    };
     struct End {
         std::unique_ptr<Endpoint> endpoint;
         std::unique_ptr<sim::Inbox> inbox;
         std::unique_ptr<sim::Outbox> outbox;
-        std::deque<std::vector<std::byte>> arriving;
+        std::deque<OnItsWay> arriving;
+        Time heard = 1s;        // when something came that its peer had said shortly before
+        Time longest_silence{};
+        bool was_open = false;
     };
 
     static Address address(unsigned i) { return Address::v4({10, 0, 0, static_cast<std::uint8_t>(i + 1)}, 4711); }
@@ -111,12 +120,16 @@ class Pair {
                     deliver(i);
                 break;
             case 3:  // some are dropped
-                for (std::size_t count = 0; count <= argument % 4 && !queue.empty(); ++count)
+                for (std::size_t count = 0; count <= argument % 4 && !queue.empty(); ++count) {
                     queue.pop_front();
+                    any_lost_ = true;
+                }
                 break;
             case 4:
-                if (!queue.empty())
+                if (!queue.empty()) {
                     queue.push_back(queue[argument % queue.size()]);
+                    queue.back().intact = false;
+                }
                 break;
             case 5:  // the first is overtaken
                 if (!queue.empty()) {
@@ -124,8 +137,11 @@ class Pair {
                 }
                 break;
             case 6:
-                if (!queue.empty())
-                    damage(&queue.front(), argument);
+                if (!queue.empty()) {
+                    damage(&queue.front().bytes, argument);
+                    queue.front().intact = false;
+                    any_lost_ = true;
+                }
                 break;
             case 7:
                 wait(argument < 12 ? Time(100us) * (1 << argument) : Time(1s) * static_cast<std::int64_t>(argument - 11));
@@ -165,7 +181,8 @@ class Pair {
             for (std::size_t start = 0; start < all.size(); start += transmission.segment) {
                 auto first = all.begin() + static_cast<std::ptrdiff_t>(start);
                 auto size = static_cast<std::ptrdiff_t>(std::min(transmission.segment, all.size() - start));
-                ends_[1 - i].arriving.emplace_back(first, first + size);
+                require(size <= 65'507, "a datagram that is too long for UDP");
+                ends_[1 - i].arriving.push_back({{first, first + size}, now_});
             }
         }
         require(ends_[i].endpoint->next_deadline() > last_timer_, "everything is sent, and the next deadline is not in the future");
@@ -173,8 +190,11 @@ class Pair {
 
     void deliver(unsigned i)
     {
-        std::vector<std::byte> bytes = std::move(ends_[i].arriving.front());
+        OnItsWay one = std::move(ends_[i].arriving.front());
         ends_[i].arriving.pop_front();
+        std::vector<std::byte> &bytes = one.bytes;
+        if (one.intact && now_ - one.sent < settings_.silence_limit / 4)
+            ends_[i].heard = now_;
         receiving_ = ends_[i].inbox.get();
         if (auto datagram = decode(bytes))
             ends_[i].endpoint->on_datagram(*datagram, address(1 - i), now_);
@@ -187,13 +207,18 @@ class Pair {
     {
         now_ += time;
         last_timer_ = now_;
-        for (End &end : ends_)
+        for (End &end : ends_) {
+            end.longest_silence = std::max(end.longest_silence, now_ - end.heard);
             end.endpoint->on_timer(now_);
+        }
     }
 
     void check()
     {
         require(!trouble_.any(), trouble_.text());
+        for (End &end : ends_)
+            end.endpoint->for_each_peer([&](const Peer &peer) { end.was_open = end.was_open || peer.state == PairState::open; });
+        require(!one_has_failed() || a_failure_is_right(), "a pair fails, though the network was never silent for long");
         for (End &end : ends_)
             end.endpoint->for_each_peer([&](const Peer &peer) {
                 require(peer.incoming == nullptr || peer.incoming->early_bytes() <= settings_.receive_buffer,
@@ -221,12 +246,21 @@ class Pair {
         return failed;
     }
 
+    // Nothing of the other came for nearly as long as the limit says; or the answers to greetings were lost for that long, or were late.
+    bool a_failure_is_right() const
+    {
+        const Time long_time = settings_.silence_limit * 3 / 4;
+        return std::ranges::any_of(ends_, [&](const End &end) {
+            return end.longest_silence >= long_time || (!end.was_open && any_lost_ && now_ - 1s >= long_time);
+        });
+    }
+
     // From now on everything arrives.
     void heal()
     {
         for (int round = 0; !done(); ++round) {
             if (one_has_failed())
-                return;  // the input was silent for too long
+                return;  // for a good reason: check() has seen it
             require(round < 5000, "it does not end");
             for (unsigned i = 0; i < 2; ++i) {
                 send(i);
@@ -249,6 +283,7 @@ class Pair {
     End ends_[2];
     Time now_ = 1s;
     Time last_timer_{};
+    bool any_lost_ = false;
 };
 
 }  // namespace
