@@ -93,6 +93,10 @@
 #define PM_MCAST_PIECE 131072
 #define PM_MCAST_BLOCK (256 * 1024)
 #define PM_MCAST_FANOUT 32
+/* Between hosts it goes in that many parts, so that all pass something on at the same time, if they are not shorter than this.
+ * bench/run --only net_mcast */
+#define PM_MCAST_PIECES 32
+#define PM_MCAST_SHORT_PIECE 65536
 /* Up to how many bytes, and how many members, a master tells each by itself: a message costs it less than waking one who passes it on.
  * bench/run --only net_mcast */
 #define PM_MCAST_DIRECT_LIMIT 16384

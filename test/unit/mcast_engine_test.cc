@@ -1035,6 +1035,32 @@ TEST(McastEngineGroups, FewMembersAreToldByTheMasterItself)
         }
 }
 
+TEST(McastEngineGroups, TheMasterLeadsTheChainOfOtherHosts)
+{
+    const Settings settings;
+    for (std::uint64_t seed = 0; seed < 10; ++seed)
+        for (bool delivered : {false, true}) {
+            World world(9, {0, 0, 0, 1, 1, 2, 2, 3, 3}, seed, settings);
+            world.open_all();
+            world.blocks_limit = seed % 2 == 0 ? 1000 : 1;
+            const std::size_t size = settings.thresholds.chain_limit * 5 + 1;
+            const Sent *sent = world.send(0, all_but(9, 0), 1, size, 7, delivered);
+            std::set<std::pair<int, int>> between;
+            do {
+                for (const auto &wire : world.wires)
+                    for (const Message &message : wire.second)
+                        if (reinterpret_cast<const WireHeader *>(message.header.data())->kind == WireHeader::Kind::piece &&
+                            world.host(wire.first.first) != world.host(wire.first.second))
+                            between.insert(wire.first);
+            } while (world.step());
+            EXPECT_TRUE(sent->done);
+            EXPECT_EQ(between, (std::set<std::pair<int, int>>{{0, 3}, {3, 5}, {5, 7}}));
+            for (int member : all_but(9, 0))
+                expect_pattern(*world.receive(member, size, 0), 7, size);
+            expect_nothing_left(world);
+        }
+}
+
 TEST(McastEngineGroups, TheMasterMayBeAMember)
 {
     World world(3, {0, 0, 1}, 1);

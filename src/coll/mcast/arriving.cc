@@ -98,8 +98,9 @@ void *Engine::begin(const Envelope &envelope, const WireHeader &header, const vo
             if (std::byte *place = arrival->is_leaf() ? arrival->destination() : nullptr) {
                 incoming->place = place + header.offset;
                 incoming->in_place = true;
-            } else if (std::uint32_t readers = arrival->readers(); readers != 0 && shares_host(group)) {
-                if (BlockHead *block = lend(total, readers + 1))
+            } else if (arrival->is_leader() && shares_host(group)) {
+                // Even when nobody else is here to read it: memory that is used again and again has its pages.
+                if (BlockHead *block = lend(total, arrival->readers() + 1))
                     incoming->bytes = Bytes::in_block(block);
             }
             incoming->arrival = std::move(arrival);

@@ -138,7 +138,7 @@ class Engine {
     void match(pm_group *group, const std::shared_ptr<Arrival> &arrival);
     void pass_on(pm_group *group, const Arrival &arrival, const WireHeader &header, const List &list, const Piece &piece,
                  bool posting);
-    void relay_afar(pm_peer *peer, const WireHeader &header, const List &list, const Piece &piece);
+    bool transmit_afar(pm_peer *peer, const WireHeader &header, const List &list, const Piece &piece, Outgoing *outgoing);
     static bool is_by_itself(const pm_group *group, const WireHeader &header);
     void keep(pm_group *group, const std::shared_ptr<Arrival> &arrival, const WireHeader &header, const List &list,
               const Piece &piece);
@@ -170,6 +170,7 @@ class Engine {
     BlockHead *lend(std::size_t size, std::uint32_t readers);
     void reclaim();
     bool is_direct(std::size_t size, const First &first) const;
+    std::size_t piece_of(std::uint64_t size) const;
     bool send_pieces(pm_group *group, WireHeader header, const List &list, const std::byte *bytes, const Course &course);
     bool tell_each(pm_group *group, const WireHeader &header, const List &list, const Piece &piece, Outgoing *outgoing, bool near);
     bool transmit(pm_peer *peer, WireHeader header, const List &list, const Piece &piece, Outgoing *outgoing);

@@ -82,6 +82,8 @@ void Engine::find_role(pm_group *group, const WireHeader &header, Arrival *arriv
         arrival->host_begin = layout.first[host];
         arrival->host_end = layout.first[host + 1];
         arrival->role = role_of(layout, {header.algorithm, header.size, header.fanout}, arrival->position);
+        if (header.flags & WireHeader::led && host == 0)
+            std::erase_if(arrival->role.children, [&](std::uint32_t child) { return !arrival->on_our_host(child); });
     }
     if (header.flags & WireHeader::delivered) {
         arrival->wants_ack = true;
@@ -164,6 +166,7 @@ void Engine::pass_on(pm_group *group, const Arrival &arrival, const WireHeader &
         posted = true;
         transport_.nudge(group->peer(arrival.ranks[arrival.host_begin + 1]));
     }
+    bool sent = true;
     for (std::uint32_t child : arrival.role.children) {
         pm_peer *peer = group->peer(arrival.ranks[child]);
         bool here = arrival.on_our_host(child);
@@ -172,21 +175,10 @@ void Engine::pass_on(pm_group *group, const Arrival &arrival, const WireHeader &
         if (here && transport_.on_host(peer))
             relay(peer, near, list, piece);
         else
-            relay_afar(peer, header, list, piece);
+            sent = transmit_afar(peer, header, list, piece, nullptr) && sent;
     }
-}
-
-// In shared memory a piece may be larger than it is good for a network.
-void Engine::relay_afar(pm_peer *peer, const WireHeader &header, const List &list, const Piece &piece)
-{
-    WireHeader next = for_afar(header);
-    std::uint64_t done = 0;
-    do {
-        next.offset = header.offset + done;
-        next.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(header.length - done, settings_.piece));
-        relay(peer, next, list, {piece.data + done, piece.stable});
-        done += next.length;
-    } while (done < header.length);
+    if (!sent)
+        transport_.failed({});
 }
 
 void Engine::send_blocks(pm_group *group, Arrival *arrival, const WireHeader &header, const List &list)

@@ -71,6 +71,7 @@ struct Engine::Course {
     pm_peer *first;
     std::uint32_t neighbours;
     Outgoing *outgoing;
+    pm_peer *head = nullptr;  // of the chain of other hosts, when we lead it
     bool share = false, posting = false;
     std::size_t piece = 0;  // the largest one
 };
@@ -140,6 +141,27 @@ bool Engine::transmit(pm_peer *peer, WireHeader header, const List &list, const 
     return status != PM_FAILED;
 }
 
+// The largest part of a multicast that is sent to another host by itself.
+std::size_t Engine::piece_of(std::uint64_t size) const
+{
+    return std::min<std::uint64_t>(settings_.piece, std::max<std::uint64_t>(size / PM_MCAST_PIECES, PM_MCAST_SHORT_PIECE));
+}
+
+// To another host. In shared memory a piece may be larger than it is good for a network.
+bool Engine::transmit_afar(pm_peer *peer, const WireHeader &header, const List &list, const Piece &piece, Outgoing *outgoing)
+{
+    WireHeader next = for_afar(header);
+    bool sent;
+    std::uint64_t done = 0;
+    do {
+        next.offset = header.offset + done;
+        next.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(header.length - done, piece_of(header.size)));
+        sent = transmit(peer, next, list, {piece.data + done, piece.stable, piece.of_user}, outgoing);
+        done += next.length;
+    } while (sent && done < header.length);
+    return sent;
+}
+
 // For others, who would wait for ever if it were lost: then everything fails from now on.
 void Engine::relay(pm_peer *peer, const WireHeader &header, const List &list, const Piece &piece)
 {
@@ -205,6 +227,8 @@ bool Engine::send_pieces(pm_group *group, WireHeader header, const List &list, c
         header.address = reinterpret_cast<std::uint64_t>(block);
         const bool can_post = course.posting && (in_slot || block != nullptr);
         const Piece piece{bytes + offset, {}, course.outgoing != nullptr};
+        if (course.head != nullptr && !transmit_afar(course.head, header, list, piece, course.outgoing))
+            return false;
         if (can_post && post(group, header, list, bytes + offset, course.neighbours))
             sent = posted = true;
         else if (header.flags & WireHeader::direct)
@@ -250,12 +274,18 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
     header.algorithm = settings_.algorithm;
     const bool one_host = by_host && first.alone();
     const bool direct = !one_host && is_direct(size, first);
-    if (settings_.choose && size > settings_.thresholds.tree_limit && !one_host)
-        header.algorithm = choose(members_of(group, words, self, by_host).layout.hosts(), size, settings_.thresholds);
+    pm_peer *head = nullptr;
+    if (settings_.choose && size > settings_.thresholds.tree_limit && !one_host) {
+        const Members members = members_of(group, words, self, by_host);
+        header.algorithm = choose(members.layout.hosts(), size, settings_.thresholds);
+        if (header.algorithm == Algorithm::chain && first.near)
+            head = group->peer(members.ranks[members.layout.first[1]]);
+    }
     header.set(WireHeader::delivered, delivered);
     header.set(WireHeader::by_host, by_host);
     header.set(WireHeader::by_rank, by_rank);
     header.set(WireHeader::direct, direct);
+    header.set(WireHeader::led, head != nullptr);
     header.master = self;
     header.tag = tag;
     header.origin = origin_;
@@ -266,14 +296,14 @@ int Engine::send(pm_group *group, const void *data, std::size_t size, const std:
 
     // Whoever is said to read it must: without hosts that is the first member alone.
     const List list{words, orders};
-    Course course{peer, first.neighbours, outgoing};
+    Course course{peer, first.neighbours, outgoing, head};
     course.share = size >= settings_.shared_limit && size != 0 && transport_.on_host(peer) &&
                    (!by_host || (first.near && shares_host(group)));
     if (by_host && first.near) {
         offer(group, &header);
         course.posting = list_fits_in_slot(list) && all_watch(group, words);
     }
-    course.piece = one_host || course.share ? settings_.block : settings_.piece;
+    course.piece = one_host || course.share ? settings_.block : piece_of(size);
     auto bytes = static_cast<const std::byte *>(data);
     // Those of our host come first: they need the least of our time.
     bool sent = (direct && !first.near) || send_pieces(group, header, list, bytes, course);

@@ -31,6 +31,7 @@ struct WireHeader {
         by_rank = 16,    // the list has the orders of all ranks up to the last word, not only of members
         posted = 32,     // all members of the poster's host read this one, see outbox.h
         direct = 64,     // the master tells every member by itself: nobody passes it on
+        led = 128,       // the master sends to the second host by itself: nobody of its own host does
     };
 
     std::uint32_t group = 0;
