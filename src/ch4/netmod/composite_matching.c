@@ -241,6 +241,11 @@ static MPIR_Request *request_of_blocked(blocked_t * blocked)
     return rreq;
 }
 
+bool MPIDI_COMPOSITE_is_awaited(const MPIDIG_hdr_t * header)
+{
+    return pm_match_receive_of(&receives, header->context_id, header->src_rank, header->tag) != NULL;
+}
+
 MPIR_Request *MPIDI_COMPOSITE_match_posted(int source, int tag, int context)
 {
     pm_match_entry *entry = pm_match_receive_of(&receives, context, source, tag);

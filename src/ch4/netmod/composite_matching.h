@@ -9,6 +9,9 @@
 void *MPIDI_COMPOSITE_short_arrived(pm_core * core, const pm_envelope * envelope, void *piece, size_t piece_size, size_t total);
 void *MPIDI_COMPOSITE_generic_arrived(pm_core * core, const pm_envelope * envelope, void *piece, size_t piece_size, size_t total);
 
+/* Whether a receive is posted that this message fits. */
+bool MPIDI_COMPOSITE_is_awaited(const MPIDIG_hdr_t * header);
+
 /* Calls `visit` with each receive that is posted, or each message that nobody has asked for, in order. With the lock of the VCI. */
 typedef struct {
     MPIR_Context_id_t context;

@@ -135,12 +135,6 @@ static void end_of_kept(kept_t * kept)
     MPL_free(kept);
 }
 
-static bool is_expected(const MPIDIG_hdr_t * header)
-{
-    return MPIDIG_rreq_find(header->src_rank, header->tag, header->context_id, &MPIDI_global.per_vci[0].posted_list,
-                            MPIDIG_PT2PT_POSTED) != NULL;
-}
-
 static void more_of_kept(kept_t * kept, const void *piece, size_t piece_size)
 {
     memcpy(kept->data + kept->arrived, piece, piece_size);
@@ -257,7 +251,7 @@ static void *arrived_in_part(const pm_envelope * envelope, void *piece, size_t p
 {
     MPIR_Request *rreq = NULL;
 
-    if (envelope->tag == MPIDIG_SEND && !is_expected(envelope->header)) {
+    if (envelope->tag == MPIDIG_SEND && !MPIDI_COMPOSITE_is_awaited(envelope->header)) {
         void *kept = keep(envelope->header, piece, piece_size, total);
         if (kept)
             return kept;
