@@ -7,6 +7,11 @@
 //   bytes_in_flight: how much may wait below the device (in the kernel) before a sender is held back, at most; 0 when that is
 //   little;
 //   rounds_of_disconnecting: how often a peer comes and goes in a test of that;
+//   asks_for_places: it asks the sink where a long payload belongs;
+//   silent_peer_limit: bytes that a peer may cost at most which has sent nothing and was sent nothing;
+//   descriptors_of_a_silent_peer: as many may be opened for it;
+//   keeps_descriptors: what it opens for the first channel of a process stays open, for the next;
+//   notices_death: that a process ended without a word is known in a few seconds, though nothing is sent to it;
 //   survives_dying_senders: a sender may be killed at any moment, and others are not disturbed;
 //   memory(device): bytes that others' messages cost this process, or 0 when the device does not know;
 //   prepare(): called before the processes of a test are made; a reason when the device cannot be tested here, otherwise empty.
@@ -16,6 +21,7 @@
 #include "conform/death.h"
 #include "conform/delivery.h"
 #include "conform/memory.h"
+#include "conform/placing.h"
 #include "conform/sleeping.h"
 
 // All suites for the kits in a testing::Types list; inside namespace pm::conform.
@@ -24,4 +30,5 @@
     INSTANTIATE_TYPED_TEST_SUITE_P(device, Death, Kits, KitNames);    \
     INSTANTIATE_TYPED_TEST_SUITE_P(device, Delivery, Kits, KitNames); \
     INSTANTIATE_TYPED_TEST_SUITE_P(device, Memory, Kits, KitNames);   \
+    INSTANTIATE_TYPED_TEST_SUITE_P(device, Placing, Kits, KitNames);  \
     INSTANTIATE_TYPED_TEST_SUITE_P(device, Sleeping, Kits, KitNames)

@@ -1,12 +1,17 @@
 // A peer may be killed at any moment: nobody hangs, nobody crashes, and what was complete arrives.
 #pragma once
 
+#include "base/clock.h"
 #include "conform/team.h"
 
 namespace pm::conform {
 
 template <class Kit>
-class Death : public Team<Kit> {};
+class Death : public Team<Kit> {
+  protected:
+    // That a peer is gone: longer than the devices take with the settings of their kits. A sanitizer has nothing to look at meanwhile.
+    static constexpr auto time_to_notice = test::slowdown > 1 ? 300ms : 2000ms;
+};
 TYPED_TEST_SUITE_P(Death);
 
 // The sender dies with a long message half sent: what was complete arrives, the rest never, others are not disturbed.
@@ -148,7 +153,63 @@ TYPED_TEST_P(Death, AReceiverThatDiedCrashesNobodyAndHoldsUpNobodyElse)
         {1});
 }
 
-REGISTER_TYPED_TEST_SUITE_P(Death, ASenderKilledInMidSendDisturbsNobody,
+// failure(): not while all is well, not when a peer leaves in order, but when one that was talked to dies without a word; and it says who
+// in a sentence. Nothing is sent meanwhile.
+TYPED_TEST_P(Death, FailureTellsOfAPeerThatDiedAndNotOfOneThatLeft)
+{
+    if (!TypeParam::notices_death)
+        GTEST_SKIP() << "what lies below the device does not notice it";
+    this->run(
+        3,
+        [](auto &self) {
+            auto &device = self.device();
+            const Stream stream{{8, 8}, {8, 50'000}};
+            for (unsigned other = 0; other < 3; ++other)
+                if (other != self.number && (other == 0 || self.number == 0))
+                    self.inbox.expect(other, stream);
+            auto talk_with = [&](unsigned other) {
+                auto out = self.outbox(other, stream);
+                while (!out.done() || self.inbox.received(other) < stream.size())
+                    self.work({&out});
+            };
+            if (self.number > 0) {
+                talk_with(0);
+                self.board.signals[0].add();
+                if (self.number == 1) {
+                    self.poll_until([&] { return self.board.signals[1].value() == 1; });
+                    raise(SIGKILL);
+                }
+                // In order: until the other has all of it.
+                self.poll_until([&] { return self.board.signals[0].value() == 3; });
+                if constexpr (Leaves<std::remove_reference_t<decltype(device)>>)
+                    device.leave();
+                return self.disconnect();
+            }
+            talk_with(1);
+            talk_with(2);
+            self.board.signals[0].add();
+            auto look = [&] {
+                self.poll();
+                if constexpr (LooksAfterPeers<std::remove_reference_t<decltype(device)>>)
+                    device.look_after_peers(clock_now());
+            };
+            auto is_there = [&](unsigned number) { return kill(self.board.process[number], 0) == 0; };
+            while (is_there(2))
+                look();
+            for (auto end = clock_now() + TestFixture::time_to_notice; clock_now() < end;)
+                look();
+            ASSERT_EQ(device.failure(), nullptr) << "of one that left: " << device.failure()->text;
+            self.board.signals[1].add();
+            while (device.failure() == nullptr)
+                look();
+            EXPECT_FALSE(is_there(1));
+            EXPECT_NE(device.failure()->status, Status::ok);
+            EXPECT_NE(device.failure()->text.find(' '), std::string::npos) << "a sentence: " << device.failure()->text;
+        },
+        {1});
+}
+
+REGISTER_TYPED_TEST_SUITE_P(Death, FailureTellsOfAPeerThatDiedAndNotOfOneThatLeft, ASenderKilledInMidSendDisturbsNobody,
                             ASenderKilledAtAnyMomentLeavesWholeMessagesInOrder,
                             AReceiverThatDiedCrashesNobodyAndHoldsUpNobodyElse);
 

@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 
 #include "conform/team.h"
+#include "support/possessions.h"
 #include "support/private_devshm.h"
 
 namespace pm::conform {
@@ -52,6 +53,36 @@ TYPED_TEST_P(Memory, MemoryGrowsWithThePairsThatTalk)
     });
 }
 
+// Whoever could talk and does not costs next to nothing, on both sides: no descriptor, and no more than its card and a few words.
+TYPED_TEST_P(Memory, ASilentPeerCostsLittle)
+{
+    constexpr unsigned members = 24;
+    this->run(members, [](auto &self) {
+        auto measure = [&] {
+            return std::pair(TypeParam::memory(self.device()) + test::heap_in_use(), test::descriptors_of(getpid()).size());
+        };
+        // Everybody is known to everybody; one has talked, to itself, so that what comes with the first message is there.
+        self.inbox.expect(self.number, {{8, 8}});
+        auto out = self.outbox(self.number, {{8, 8}});
+        self.complete({&out});
+        auto [memory, descriptors] = measure();
+        for (unsigned other = 0; other < members; ++other)
+            if (other != self.number)
+                self.connect(other);
+        self.meet_polling();  // all are connected to us
+        auto [memory_after, descriptors_after] = measure();
+        self.meet_polling();
+        if (self.number > 0)
+            return;
+        EXPECT_LE(descriptors_after, descriptors + TypeParam::descriptors_of_a_silent_peer * (members - 1));
+        if (test::slowdown > 1)
+            return;  // the sanitizers have their own malloc
+        std::size_t each = (std::max(memory_after, memory) - memory) / (members - 1);
+        testing::Test::RecordProperty("bytes for a silent peer", std::to_string(each));
+        EXPECT_LE(each, TypeParam::silent_peer_limit);
+    });
+}
+
 // Connect, talk, disconnect, again and again: everything arrives, and nothing grows.
 TYPED_TEST_P(Memory, WhatAPeerCostsIsGivenBackWhenItDisconnects)
 {
@@ -81,7 +112,7 @@ TYPED_TEST_P(Memory, WhatAPeerCostsIsGivenBackWhenItDisconnects)
             }
             return;
         }
-        std::size_t memory = 0;
+        std::size_t memory = 0, descriptors = 0;
         self.inbox.expect(1, stream(rounds));
         for (unsigned round = 1; round <= rounds; ++round) {
             self.poll_until([&] { return self.inbox.received(1) == 2 * round; });
@@ -89,15 +120,54 @@ TYPED_TEST_P(Memory, WhatAPeerCostsIsGivenBackWhenItDisconnects)
             wait_for(1, round);
             for (int i = 0; i < 10; ++i)
                 self.poll();
-            if (round == 1)
+            if (round == 1) {
                 memory = TypeParam::memory(self.device());
+                descriptors = test::descriptors_of(getpid()).size();
+            }
             ASSERT_EQ(TypeParam::memory(self.device()), memory) << "in round " << round;
+            // What the last one has may be given back a little later.
+            if (round == rounds) {
+                EXPECT_LE(test::descriptors_of(getpid()).size(), descriptors + 4);
+            }
             self.board.signals[2].add();
         }
     });
 }
 
-// All are killed at once, in the middle of everything: no name appears in /dev/shm, and its memory is free again.
+// A channel that is closed: descriptors and mappings are as they were before it was opened.
+TYPED_TEST_P(Memory, LeavesNothingBehindWhenItIsClosed)
+{
+    constexpr unsigned members = 3, rounds = 3;
+    test::Shared<Board> boards[rounds];
+    test::Processes processes(members, time_limit, [&](unsigned number) {
+        auto before = std::pair(test::descriptors_of(getpid()), test::shared_mappings_of(getpid()));
+        for (unsigned round = 0; round < rounds; ++round) {
+            {
+                Member<TypeParam> self(number, members, *boards[round]);
+                Stream stream{{8, 8}, {8, 3'000}, {8, 300'000}};
+                std::vector<Outbox<typename TypeParam::Device>> out;
+                std::vector<Outbox<typename TypeParam::Device> *> all;
+                for (unsigned other = 0; other < members; ++other) {
+                    self.inbox.expect(other, stream);
+                    out.push_back(self.outbox(other, stream));
+                }
+                for (auto &one : out)
+                    all.push_back(&one);
+                self.complete(all);
+                self.meet_polling();
+            }
+            auto after = std::pair(test::descriptors_of(getpid()), test::shared_mappings_of(getpid()));
+            if (round == 0 && TypeParam::keeps_descriptors)
+                before = after;
+            EXPECT_EQ(after.first, before.first) << "in round " << round;
+            EXPECT_EQ(after.second, before.second) << "in round " << round;
+        }
+    });
+    processes.wait();
+}
+
+// All are killed at once, in the middle of everything: no name appears in /dev/shm, and its memory is free again, as are files without a
+// name: nobody has them open or mapped any more.
 TYPED_TEST_P(Memory, LeavesNothingBehindWhenAllAreKilled)
 {
     test::in_a_process(time_limit, [] {
@@ -105,6 +175,8 @@ TYPED_TEST_P(Memory, LeavesNothingBehindWhenAllAreKilled)
             GTEST_SKIP() << reason;
         struct statvfs before {}, after {};
         ASSERT_EQ(statvfs("/dev/shm", &before), 0);
+        const std::vector<std::string> descriptors = test::descriptors_of(getpid());
+        std::vector<test::FileId> files;
         constexpr unsigned members = 4;
         {
             test::Shared<Board> board;
@@ -122,6 +194,9 @@ TYPED_TEST_P(Memory, LeavesNothingBehindWhenAllAreKilled)
             });
             board->signals[0].wait_for(members);
             EXPECT_TRUE(test::names_in_devshm().empty()) << "while they run";
+            for (unsigned number = 0; number < members; ++number)
+                std::ranges::copy(test::nameless_files_of(processes.id(number)), std::back_inserter(files));
+            EXPECT_FALSE(!files.empty() && test::holders_of(files).empty()) << "this test tests something";
             for (unsigned number = 0; number < members; ++number) {
                 processes.expect_killed(number);
                 kill(processes.id(number), SIGKILL);
@@ -131,10 +206,12 @@ TYPED_TEST_P(Memory, LeavesNothingBehindWhenAllAreKilled)
         EXPECT_TRUE(test::names_in_devshm().empty());
         ASSERT_EQ(statvfs("/dev/shm", &after), 0);
         EXPECT_EQ(after.f_bfree, before.f_bfree);
+        EXPECT_EQ(test::holders_of(files), std::vector<std::string>{});
+        EXPECT_EQ(test::descriptors_of(getpid()), descriptors);
     });
 }
 
-REGISTER_TYPED_TEST_SUITE_P(Memory, MemoryGrowsWithThePairsThatTalk, WhatAPeerCostsIsGivenBackWhenItDisconnects,
-                            LeavesNothingBehindWhenAllAreKilled);
+REGISTER_TYPED_TEST_SUITE_P(Memory, MemoryGrowsWithThePairsThatTalk, ASilentPeerCostsLittle, WhatAPeerCostsIsGivenBackWhenItDisconnects,
+                            LeavesNothingBehindWhenItIsClosed, LeavesNothingBehindWhenAllAreKilled);
 
 }  // namespace pm::conform

@@ -11,6 +11,11 @@ struct ShmemKit {
     static constexpr const char *name = backing == shmem::Backing::memfd ? "memfd" : "devshm";
     static constexpr std::size_t bytes_in_flight = 0;
     static constexpr unsigned rounds_of_disconnecting = 1000;
+    static constexpr bool asks_for_places = false;
+    static constexpr std::size_t silent_peer_limit = 4096;
+    static constexpr unsigned descriptors_of_a_silent_peer = 1;
+    static constexpr bool keeps_descriptors = false;
+    static constexpr bool notices_death = true;
     static constexpr bool survives_dying_senders = true;
 
     static std::string prepare() { return {}; }

@@ -1,6 +1,10 @@
 // arm(), sleep(), disarm(): a receiver that sleeps is woken, whoever sends and whenever.
 #pragma once
 
+#include <atomic>
+#include <mutex>
+#include <thread>
+
 #include "conform/team.h"
 
 namespace pm::conform {
@@ -124,7 +128,69 @@ TYPED_TEST_P(Sleeping, ASleeperIsWokenByAnyOfManySenders)
     });
 }
 
-REGISTER_TYPED_TEST_SUITE_P(Sleeping, ArmsOnlyWhenThereIsNothingToPoll, DoesNotSleepOverAMessageThatCameAfterArming,
+// One thread polls, and arms and sleeps without the lock; the other sends meanwhile, and waits for nothing but what the first has
+// received. No sleep ends by itself, and both processes do it.
+TYPED_TEST_P(Sleeping, AnotherThreadArmsAndSleepsWithoutTheLock)
+{
+    this->run(2, [](auto &self) {
+        const std::size_t rounds = scaled(300);
+        const unsigned other = 1 - self.number;
+        Stream stream = random_stream(6, rounds, 32, 20'000);
+        self.inbox.expect(other, stream);
+        // The last message to ourselves is what ends the sleeper.
+        self.inbox.expect(self.number, {{8, 8}, {8, 8}});
+        auto out = self.outbox(other, stream), own = self.outbox(self.number, {{8, 8}, {8, 8}});
+        while (own.sent() < 1 || self.inbox.received(self.number) < 1)
+            self.work({&own});
+        std::atomic<std::size_t> received{0};
+        self.inbox.when_complete([&](unsigned sender, std::size_t) {
+            if (sender == other)
+                received.fetch_add(1, std::memory_order_release);
+        });
+        auto &device = self.device();
+        std::mutex lock;
+        std::thread sleeper([&] {
+            while (true) {
+                {
+                    std::lock_guard locked(lock);
+                    while (device.poll() > 0) {
+                    }
+                    if (self.inbox.received(self.number) == 2 && received.load(std::memory_order_relaxed) == rounds)
+                        return;
+                }
+                if (device.arm())
+                    device.sleep(no_time_limit);
+                device.disarm();
+            }
+        });
+        auto send_next = [&](auto &to) {
+            std::lock_guard locked(lock);
+            Status status = to.step();
+            if (status != Status::ok && status != Status::again)
+                fail("a message to a living peer was refused: " + to.error());
+        };
+        for (std::size_t round = 0; round < rounds; ++round) {
+            auto receive = [&] {
+                while (received.load(std::memory_order_acquire) <= round)
+                    sched_yield();
+            };
+            if (self.number == 1)
+                receive();
+            while (out.sent() <= round) {
+                send_next(out);
+                sched_yield();
+            }
+            if (self.number == 0)
+                receive();
+        }
+        while (!own.done())
+            send_next(own);
+        sleeper.join();
+        self.complete({});
+    });
+}
+
+REGISTER_TYPED_TEST_SUITE_P(Sleeping, AnotherThreadArmsAndSleepsWithoutTheLock, ArmsOnlyWhenThereIsNothingToPoll, DoesNotSleepOverAMessageThatCameAfterArming,
                             WakesASleeperEveryTime, ASleeperIsWokenByAnyOfManySenders);
 
 }  // namespace pm::conform

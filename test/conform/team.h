@@ -53,7 +53,7 @@ class Member {
 
     Member(unsigned number, unsigned count, Board &board) : number(number), count(count), board(board), inbox(number)
     {
-        auto created = Kit::create(inbox.sink());
+        auto created = Kit::create(inbox.sink(requires { Kit::with_places; }));
         if (!created.ok())
             fail("no device: " + created.error().text);
         device_ = std::move(created.value());
@@ -164,6 +164,12 @@ class Member {
     std::unique_ptr<Device> device_;
     std::vector<Peer *> peers_;
     unsigned next_meeting_ = 0;
+};
+
+// The kit, with somebody to ask where a payload belongs.
+template <class Kit>
+struct WithPlaces : Kit {
+    static constexpr bool with_places = true;
 };
 
 // The names of the kits instead of numbers.

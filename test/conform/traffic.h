@@ -55,7 +55,8 @@ class Inbox {
   public:
     explicit Inbox(unsigned owner) : owner_(owner) {}
 
-    Sink sink() { return {this, arrived, more}; }
+    // Devices may ask where a payload belongs, or be given nobody to ask.
+    Sink sink(bool with_places) { return with_places ? Sink{this, arrived, more, place, placed} : Sink{this, arrived, more}; }
 
     // What the device is told by introduce(), unless the sender is a stranger: just an address.
     pm_peer *source_of(unsigned sender)
@@ -74,6 +75,8 @@ class Inbox {
     void when_complete(std::function<void(unsigned sender, std::size_t number)> call) { when_complete_ = std::move(call); }
 
     std::size_t received(unsigned sender) { return senders_[sender].complete; }
+    // Of messages whose rest the device put at its place by itself.
+    std::size_t placed_messages() const { return placed_messages_; }
     bool complete() const
     {
         return std::ranges::all_of(senders_ | std::views::values,
@@ -81,13 +84,25 @@ class Inbox {
     }
 
   private:
+    struct Sender;
+    // A message of which more is to come: the cookie of the device.
+    struct Arrival {
+        Sender *sender = nullptr;
+        std::size_t number = 0;
+        std::size_t bytes = 0;         // that have come, one after the other
+        bool asked = false;            // for its place
+        std::vector<std::byte> room{};  // where it is put, with a margin on both sides; empty: it comes in pieces
+    };
     struct Sender {
         unsigned number = 0;
-        Stream stream;
+        unsigned owner = 0;  // whose inbox this is
+        Stream stream{};
         std::size_t begun = 0;
         std::size_t complete = 0;
-        std::size_t bytes = 0;  // of the message that is arriving
+        std::map<std::size_t, Arrival> arriving{};  // by number
     };
+    static constexpr std::size_t margin = 64;
+    static constexpr std::byte untouched{0xa5};
 
     static void *arrived(void *context, const Envelope &envelope, void *piece, std::size_t piece_size, std::size_t total)
     {
@@ -98,11 +113,14 @@ class Inbox {
             fail("a message of process " + std::to_string(tag) + ", which sends us none");
         Sender &sender = found->second;
         sender.number = tag;
+        sender.owner = inbox->owner_;
         std::string what = "message " + std::to_string(sender.begun) + " of process " + std::to_string(tag);
         if (sender.begun == sender.stream.size())
             fail("more messages of process " + std::to_string(tag) + " than it sent");
-        if (sender.begun != sender.complete)
-            fail(what + " begins before the one before it has ended");
+        // One that is put at its place may be on its way meanwhile.
+        for (const auto &[number, other] : sender.arriving)
+            if (other.room.empty())
+                fail(what + " begins before message " + std::to_string(number) + " has ended");
         const Shape &shape = sender.stream[sender.begun];
         if (total != shape.payload_size)
             fail(what + " has " + std::to_string(total) + " bytes instead of " + std::to_string(shape.payload_size));
@@ -112,35 +130,84 @@ class Inbox {
         if (envelope.source != inbox->source_of(tag))
             fail(what + (envelope.source == nullptr ? " has no source" : " has a wrong source"));
         check(header_key(tag, inbox->owner_, sender.begun), 0, envelope.header, shape.header_size, "the header of " + what);
-        ++sender.begun;
-        sender.bytes = 0;
+        std::size_t number = sender.begun++;
         if (piece_size > total)
             fail(what + " begins with a piece longer than itself");
-        inbox->take(sender, piece, piece_size);
-        return &sender;
+        Arrival &arrival = sender.arriving[number] = {&sender, number};
+        inbox->take(arrival, piece, piece_size);
+        return piece_size < total ? &arrival : nullptr;
     }
 
     static void more(void *inbox, int tag, void *cookie, void *piece, std::size_t piece_size)
     {
-        Sender &sender = *static_cast<Sender *>(cookie);
-        if (static_cast<unsigned>(tag) != sender.number)
-            fail("a piece of a message of process " + std::to_string(sender.number) + " has the tag of another");
-        if (sender.begun == sender.complete)
-            fail("a piece of a message of process " + std::to_string(sender.number) + " that has ended");
-        static_cast<Inbox *>(inbox)->take(sender, piece, piece_size);
+        static_cast<Inbox *>(inbox)->take(arrival_of(tag, cookie), piece, piece_size);
     }
 
-    void take(Sender &sender, const void *piece, std::size_t size)
+    // Every third is wanted in pieces all the same.
+    static void *place(void *, int tag, void *cookie)
     {
-        std::size_t number = sender.begun - 1;
-        const Shape &shape = sender.stream[number];
-        if (size > shape.payload_size - sender.bytes)
-            fail("message " + std::to_string(number) + " of process " + std::to_string(sender.number) + " gets too many bytes");
-        check(payload_key(sender.number, owner_, number), sender.bytes, piece, size,
-              "the payload of message " + std::to_string(number) + " of process " + std::to_string(sender.number));
-        sender.bytes += size;
-        if (sender.bytes < shape.payload_size)
-            return;
+        Arrival &arrival = arrival_of(tag, cookie);
+        if (arrival.asked)
+            fail("a device asks twice where " + name_of(arrival) + " belongs");
+        arrival.asked = true;
+        if (arrival.number % 3 == 2)
+            return nullptr;
+        std::size_t size = arrival.sender->stream[arrival.number].payload_size;
+        arrival.room.assign(margin + size + margin, untouched);
+        // What came with the beginning stays as it is: the device has given it away.
+        test::fill_pattern(key_of(arrival), 0, arrival.room.data() + margin, arrival.bytes);
+        return arrival.room.data() + margin;
+    }
+
+    static void placed(void *context, int tag, void *cookie)
+    {
+        auto inbox = static_cast<Inbox *>(context);
+        Arrival &arrival = arrival_of(tag, cookie);
+        if (arrival.room.empty())
+            fail(name_of(arrival) + " is at a place that was never told");
+        std::size_t size = arrival.room.size() - 2 * margin;
+        check(key_of(arrival), 0, arrival.room.data() + margin, size, name_of(arrival) + " at its place");
+        auto is_touched = [](std::byte byte) { return byte != untouched; };
+        if (std::any_of(arrival.room.begin(), arrival.room.begin() + margin, is_touched) ||
+            std::any_of(arrival.room.end() - margin, arrival.room.end(), is_touched))
+            fail(name_of(arrival) + " was written beside its place");
+        ++inbox->placed_messages_;
+        inbox->end(arrival);
+    }
+
+    static Arrival &arrival_of(int tag, void *cookie)
+    {
+        auto arrival = static_cast<Arrival *>(cookie);
+        if (arrival == nullptr)
+            fail("a piece of a message that has ended");
+        if (static_cast<unsigned>(tag) != arrival->sender->number)
+            fail("a piece of " + name_of(*arrival) + " has the tag of another");
+        return *arrival;
+    }
+    static std::string name_of(const Arrival &arrival)
+    {
+        return "message " + std::to_string(arrival.number) + " of process " + std::to_string(arrival.sender->number);
+    }
+    static std::uint64_t key_of(const Arrival &arrival) { return payload_key(arrival.sender->number, arrival.sender->owner, arrival.number); }
+
+    void take(Arrival &arrival, const void *piece, std::size_t size)
+    {
+        std::size_t whole = arrival.sender->stream[arrival.number].payload_size;
+        if (!arrival.room.empty())
+            fail("a piece of " + name_of(arrival) + ", which has a place");
+        if (size > whole - arrival.bytes)
+            fail(name_of(arrival) + " gets too many bytes");
+        check(key_of(arrival), arrival.bytes, piece, size, "the payload of " + name_of(arrival));
+        arrival.bytes += size;
+        if (arrival.bytes == whole)
+            end(arrival);
+    }
+
+    void end(Arrival &arrival)
+    {
+        Sender &sender = *arrival.sender;
+        std::size_t number = arrival.number;
+        sender.arriving.erase(number);
         ++sender.complete;
         if (when_complete_)
             when_complete_(sender.number, number);
@@ -154,6 +221,7 @@ class Inbox {
     }
 
     unsigned owner_;
+    std::size_t placed_messages_ = 0;
     std::map<unsigned, Sender> senders_;
     std::array<std::byte, 256> sources_{};
     std::map<unsigned, unsigned> senders_of_tags_;

@@ -16,6 +16,11 @@ struct UcxKit {
     static constexpr const char *name = tcp ? "tcp" : "shared_memory";
     static constexpr std::size_t bytes_in_flight = 16'000'000;
     static constexpr unsigned rounds_of_disconnecting = 50;
+    static constexpr bool asks_for_places = true;
+    static constexpr std::size_t silent_peer_limit = 4096;
+    static constexpr unsigned descriptors_of_a_silent_peer = 0;
+    static constexpr bool keeps_descriptors = true;
+    static constexpr bool notices_death = tcp;  // UCX does not ask after a process that it reaches by shared memory
     static constexpr bool survives_dying_senders = tcp;  // UCX's shared memory has one queue for all, and one may die in it
 
     // UCX reads its settings in each process that opens it.

@@ -24,6 +24,11 @@ struct UdpKit {
     static constexpr const char *name = plain ? "one_by_one_mac_go_back_n" : "trains_token_selective";
     static constexpr std::size_t bytes_in_flight = 0;
     static constexpr unsigned rounds_of_disconnecting = 200;
+    static constexpr bool asks_for_places = true;
+    static constexpr std::size_t silent_peer_limit = 2048;
+    static constexpr unsigned descriptors_of_a_silent_peer = 0;
+    static constexpr bool keeps_descriptors = false;
+    static constexpr bool notices_death = true;
     static constexpr bool survives_dying_senders = true;
 
     static std::string prepare() { return test::enter_private_network(); }
