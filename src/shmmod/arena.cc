@@ -69,13 +69,13 @@ void *Arena::allocate(std::size_t size, std::size_t at_once)
     at_once = detail::round_up(std::min(at_once, size), page_size());
     std::size_t begin = find_gap(blocks_, size);
     // As much again stays for others, where memory is counted.
-    if (begin == arena_size || check_space(file_, 2 * at_once, "windows"))
+    if (begin == arena_size || check_space(file_, 2 * size, "windows"))
         return nullptr;
-    if (2 * at_once > spare_) {
+    if (2 * size > spare_) {
         std::size_t left = memory_left();
-        if (2 * at_once > left)
+        if (2 * size > left)
             return nullptr;
-        spare_ = std::max(2 * at_once, std::min(left / 16, look_again));
+        spare_ = std::max(2 * size, std::min(left / 16, look_again));
     }
     spare_ -= 2 * at_once;
     for (std::size_t done = 0; done < at_once; done += piece)

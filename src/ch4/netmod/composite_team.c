@@ -624,8 +624,9 @@ void MPIDI_COMPOSITE_team_comm_free(MPIR_Comm * comm)
     MPL_free(unheard);
     team = MPIDI_COMPOSITE_COMM(comm).team;
     MPIDI_COMPOSITE_COMM(comm).team = NULL;
-    if (team)
-        leave(team);
+    if (!team)
+        return;
+    leave(team);
     if (MPIDI_COMPOSITE_global.core)
         free_left_boards();
 }

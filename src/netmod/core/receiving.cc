@@ -39,6 +39,8 @@ void *sink_arrived(void *context, const pm::Envelope &envelope, void *piece, std
     }
     core->messages_received[channel]++;
     core->bytes_received[channel] += total;
+    if (envelope.source != nullptr && envelope.source->ungranted.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        envelope.source->ungranted.store(0, std::memory_order_relaxed);
     return handler.arrived(core, &envelope, piece, piece_size, total);
 }
 

@@ -268,10 +268,13 @@ int pm_send_now(pm_peer *peer, int tag, const void *header, size_t header_size, 
 
 int pm_goes_ungranted(pm_peer *peer, size_t size)
 {
-    if (size > PM_UNGRANTED_LIMIT)
+    if (size > PM_UNGRANTED_LIMIT || peer->ungranted.load(std::memory_order_relaxed) + size > PM_UNGRANTED_ALL)
         return 0;
     InsideGateOf inside(peer);
-    return size <= peer->used->channel->ungranted_limit(peer->used->peer());
+    if (size > peer->used->channel->ungranted_limit(peer->used->peer()))
+        return 0;
+    peer->ungranted.fetch_add(size, std::memory_order_relaxed);
+    return 1;
 }
 
 int pm_sends_queued(pm_core *core)

@@ -82,6 +82,7 @@ struct pm_peer {
     pm::UsedPath used;         // one of `paths`
     bool settled = false;      // the path is proved; another one would break the order
     bool listed = false;       // in pm_core::queued
+    std::atomic<std::size_t> ungranted{0};  // bytes that left without a grant since it was last heard
     pm::Time parted = pm::never;  // when it became one of pm_core::parting
     std::uint64_t messages = 0, bytes = 0;  // sent
     pm::profile::SizeRun run;               // the last of them
