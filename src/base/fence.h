@@ -19,12 +19,11 @@ struct Fence {
 template <template <class> class Atomic>
 struct UnevenFence {
     static void light() { std::atomic_signal_fence(std::memory_order_seq_cst); }
-    static void heavy() { syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0); }
+    static bool heavy() { return syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0; }
     // Once in each process: false when this kernel cannot do it.
     static bool prepare()
     {
-        return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0 &&
-               syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
+        return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0 && heavy();
     }
 };
 

@@ -360,12 +360,12 @@ class Consumer {
 
     // From now on the producer need not ring: this ring is looked at as long as we do not sleep. Of a producer that is fenced.
     void attend() { memory_->control.attended.store(1, std::memory_order_relaxed); }
-    // What was pushed without a ring is seen by ready() and peek() from here on, and from now on it rings.
-    void leave()
+    // What was pushed without a ring is seen by ready() and peek() from here on, and from now on it rings. False: the last of it perhaps later.
+    bool leave()
     {
         memory_->control.attended.store(0, std::memory_order_relaxed);
         // [D7] pairs with [D6] in Producer::is_attended.
-        UnevenFence<Atomic>::heavy();
+        return UnevenFence<Atomic>::heavy();
     }
 
     void report_pull_works(bool works) { memory_->control.pull_works.store(works ? 1 : 2, std::memory_order_relaxed); }

@@ -202,7 +202,8 @@ void Shmem::disconnect(Peer *peer)
         (void) prepare(peer);
     if (peer->ready != nullptr && (peer->foreign || !leaving_)) {
         peer->producer.close();
-        ring(peer);
+        // Whether it is attended to is not looked at any more: the ring may be another's by now.
+        ring_doorbell(peer->ready, peer->bit, [this, peer] { wake(peer); });
     }
     for (WakeFile &wake : wake_files_)
         if (wake.process == peer->card.process)
@@ -558,8 +559,10 @@ void Shmem::leave_recent()
         return;
     attending_ = false;
     in_a_row_ = 0;
-    recent_->consumer.leave();
-    if (recent_->consumer.ready())
+    // Where the kernel does not do it any more, the next poll looks at it once more.
+    if (!recent_->consumer.leave())
+        may_attend_ = is_fenced_ = false;
+    if (recent_->consumer.ready() || recent_->consumer.finished() || !is_fenced_)
         header_->ready.fetch_or(ready_bit(recent_->slot), std::memory_order_relaxed);
 }
 

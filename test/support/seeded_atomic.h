@@ -218,7 +218,11 @@ struct Fence<test::SeededAtomic> {
 template <>
 struct UnevenFence<test::SeededAtomic> {
     static void light() {}
-    static void heavy() { test::Schedule::current().fence_everywhere(); }
+    static bool heavy()
+    {
+        test::Schedule::current().fence_everywhere();
+        return true;
+    }
 };
 
 }  // namespace pm

@@ -204,7 +204,7 @@ static MPIDIG_hdr_t generic_header(MPIR_Context_id_t context, int source, int ta
 static void make_generic(MPIR_Request * rreq)
 {
     MPIDU_genq_private_pool_alloc_cell(MPIDI_global.per_vci[0].request_pool, (void **) &MPIDIG_REQUEST(rreq, req));
-    MPIR_Assert(MPIDIG_REQUEST(rreq, req));
+    MPIR_Assertp(MPIDIG_REQUEST(rreq, req));
     MPIDIG_REQUEST(rreq, req->local_vci) = 0;
     MPIDIG_REQUEST(rreq, req->remote_vci) = 0;
     MPIDIG_REQUEST(rreq, req->status) = 0;
@@ -233,7 +233,7 @@ static MPIR_Request *request_of_blocked(blocked_t * blocked)
     MPIR_Request *rreq = new_receive(blocked->buf, blocked->count, blocked->datatype, blocked->entry.source, blocked->entry.tag,
                                      blocked->comm, blocked->entry.context);
 
-    MPIR_Assert(rreq);
+    MPIR_Assertp(rreq);
     MPIDI_COMPOSITE_AM_REQUEST(rreq).entry.number = 0;
     make_generic(rreq);
     blocked->request = rreq;
@@ -277,7 +277,7 @@ static MPIR_Request *request_of_kept(kept_t * kept)
     MPIDIG_global.target_msg_cbs[MPIDIG_SEND] (&header, kept->data, kept->size, 0, NULL);
     catching = false;
     rreq = caught;
-    MPIR_Assert(rreq);
+    MPIR_Assertp(rreq);
     pm_match_remove(&messages, &kept->entry);
     kept_free(kept);
     return rreq;
@@ -533,7 +533,7 @@ int MPIDI_COMPOSITE_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, int r
                          MPI_Status * status, MPIR_Request ** request)
 {
     int mpi_errno = MPI_SUCCESS;
-    bool here;
+    bool here, at_once, has_threads = MPIR_ThreadInfo.isThreaded;
     blocked_t blocked;
 
     /* Collectives of MPICH read it; a program's is left alone. */
@@ -551,13 +551,19 @@ int MPIDI_COMPOSITE_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, int r
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     here = take_or_post(&blocked, status);
+    at_once = blocked.state == HAS_RECEIVED;
+    /* Another thread may free it meanwhile. */
+    if (unlikely(has_threads && here && !at_once))
+        MPIR_Comm_add_ref(comm);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     if (unlikely(!here))
         return MPID_Irecv(buf, count, datatype, rank, tag, comm, context_offset, request);
     *request = NULL;
-    if (blocked.state == HAS_RECEIVED)
+    if (at_once)
         return MPI_SUCCESS;
     mpi_errno = wait_blocked(&blocked);
+    if (unlikely(has_threads))
+        MPIR_Comm_release(comm);
     if (blocked.state == IS_REQUEST)
         *request = blocked.request;
     else if (status != MPI_STATUS_IGNORE && mpi_errno == MPI_SUCCESS)

@@ -229,7 +229,7 @@ int poll_devices(pm_core *core)
         done = flushed < 0 ? -1 : done + flushed;
     }
     core->polling = false;
-    core->spares = core->spared = done >= 0 && may_spare_polls(core) ? PM_SPARED_POLLS : 0;
+    core->spares = core->spared = done >= 0 && !core->gave_up && may_spare_polls(core) ? PM_SPARED_POLLS : 0;
     if (done != 0)
         something_came(core);
     else if (core->oversubscribed && ++waiter.empty_polls > PM_EMPTY_POLLS_BEFORE_YIELD)
