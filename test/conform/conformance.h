@@ -11,6 +11,7 @@
 //   silent_peer_limit: bytes that a peer may cost at most which has sent nothing and was sent nothing;
 //   descriptors_of_a_silent_peer: as many may be opened for it;
 //   keeps_descriptors: what it opens for the first channel of a process stays open, for the next;
+//   gives_back_descriptors: of a peer that has disconnected;
 //   notices_death: that a process ended without a word is known in a few seconds, though nothing is sent to it;
 //   survives_dying_senders: a sender may be killed at any moment, and others are not disturbed;
 //   memory(device): bytes that others' messages cost this process, or 0 when the device does not know;

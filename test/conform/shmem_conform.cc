@@ -15,6 +15,7 @@ struct ShmemKit {
     static constexpr std::size_t silent_peer_limit = 4096;
     static constexpr unsigned descriptors_of_a_silent_peer = 1;
     static constexpr bool keeps_descriptors = false;
+    static constexpr bool gives_back_descriptors = true;
     static constexpr bool notices_death = true;
     static constexpr bool survives_dying_senders = true;
 

@@ -142,7 +142,8 @@ TYPED_TEST_P(Sleeping, AnotherThreadArmsAndSleepsWithoutTheLock)
         auto out = self.outbox(other, stream), own = self.outbox(self.number, {{8, 8}, {8, 8}});
         while (own.sent() < 1 || self.inbox.received(self.number) < 1)
             self.work({&own});
-        std::atomic<std::size_t> received{0};
+        // The other may have begun while we were waiting for ourselves.
+        std::atomic<std::size_t> received{self.inbox.received(other)};
         self.inbox.when_complete([&](unsigned sender, std::size_t) {
             if (sender == other)
                 received.fetch_add(1, std::memory_order_release);

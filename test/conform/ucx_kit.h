@@ -20,6 +20,7 @@ struct UcxKit {
     static constexpr std::size_t silent_peer_limit = 4096;
     static constexpr unsigned descriptors_of_a_silent_peer = 0;
     static constexpr bool keeps_descriptors = true;
+    static constexpr bool gives_back_descriptors = !tcp;  // the socket by which a peer had connected stays open until the end
     static constexpr bool notices_death = tcp;  // UCX does not ask after a process that it reaches by shared memory
     static constexpr bool survives_dying_senders = tcp;  // UCX's shared memory has one queue for all, and one may die in it
 

@@ -28,6 +28,7 @@ struct UdpKit {
     static constexpr std::size_t silent_peer_limit = 2048;
     static constexpr unsigned descriptors_of_a_silent_peer = 0;
     static constexpr bool keeps_descriptors = false;
+    static constexpr bool gives_back_descriptors = true;
     static constexpr bool notices_death = true;
     static constexpr bool survives_dying_senders = true;
 
