@@ -203,7 +203,7 @@ void Shmem::disconnect(Peer *peer)
     if (peer->ready != nullptr && (peer->foreign || !leaving_)) {
         peer->producer.close();
         // Whether it is attended to is not looked at any more: the ring may be another's by now.
-        ring_doorbell(peer->ready, peer->bit, [this, peer] { wake(peer); });
+        ring_always(peer);
     }
     for (WakeFile &wake : wake_files_)
         if (wake.process == peer->card.process)

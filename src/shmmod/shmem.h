@@ -257,6 +257,10 @@ class Shmem {
     {
         if (peer->producer.is_attended())
             return;
+        ring_always(peer);
+    }
+    void ring_always(Peer *peer)
+    {
         ring_doorbell(peer->ready, peer->bit, [this, peer] { wake(peer); });
     }
     void wake(Peer *peer);
