@@ -243,4 +243,29 @@ static inline double bench_measure(const struct bench *bench, bench_body body, v
     return batches[BENCH_BATCHES / 2];
 }
 
+/* Ping-pong between ranks 0 and 1 of MPI_COMM_WORLD. */
+struct bench_exchange {
+    char *outgoing;
+    char *incoming;
+    int count;
+    MPI_Datatype type;
+};
+
+static inline void bench_pingpong(const struct bench *bench, long iterations, void *context)
+{
+    const struct bench_exchange *exchange = context;
+    const int peer = 1 - bench->rank;
+    if (bench->rank == 0) {
+        for (long i = 0; i < iterations; i++) {
+            MPI_Send(exchange->outgoing, exchange->count, exchange->type, peer, 0, MPI_COMM_WORLD);
+            MPI_Recv(exchange->incoming, exchange->count, exchange->type, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+    } else {
+        for (long i = 0; i < iterations; i++) {
+            MPI_Recv(exchange->incoming, exchange->count, exchange->type, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(exchange->outgoing, exchange->count, exchange->type, peer, 0, MPI_COMM_WORLD);
+        }
+    }
+}
+
 #endif

@@ -1,31 +1,13 @@
 /* What the first use costs: the means of the first 1, 10 and 100 ping-pongs of a job, and of many later ones. One size for each job. */
 #include "bench.h"
 
-struct exchange {
-    char *outgoing;
-    char *incoming;
-    int size;
-};
-
-static void pingpong(const struct bench *bench, long iterations, void *context)
-{
-    const struct exchange *exchange = context;
-    for (long i = 0; i < iterations; i++) {
-        if (bench->rank == 0)
-            MPI_Send(exchange->outgoing, exchange->size, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
-        MPI_Recv(exchange->incoming, exchange->size, MPI_CHAR, 1 - bench->rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        if (bench->rank == 1)
-            MPI_Send(exchange->outgoing, exchange->size, MPI_CHAR, 0, 0, MPI_COMM_WORLD);
-    }
-}
-
 int main(int argc, char **argv)
 {
     static const char *const names[] = { "first", "first 10", "first 100" };
     struct bench bench;
     bench_init(&bench, "cold", "8", 2, 2, &argc, &argv);
     const size_t size = bench.sizes[0];
-    struct exchange exchange = { bench_buffer(&bench, size), bench_buffer(&bench, size), (int) size };
+    struct bench_exchange exchange = { bench_buffer(&bench, size), bench_buffer(&bench, size), (int) size, MPI_CHAR };
     double taken[3];
     bench_fill(exchange.outgoing, size, (unsigned) bench.rank);
 
@@ -36,14 +18,14 @@ int main(int argc, char **argv)
     long done = 0;
     const double start = bench_now();
     for (long i = 0, until = 1; i < 3; i++, until *= 10) {
-        pingpong(&bench, until - done, &exchange);
+        bench_pingpong(&bench, until - done, &exchange);
         done = until;
         taken[i] = (bench_now() - start) / (double) done;
     }
     bench_verify(&bench, exchange.incoming, size, (unsigned) (1 - bench.rank));
     for (int i = 0; i < 3; i++)
         bench_emit(&bench, names[i], size, taken[i] / 2 * 1e6, "us");
-    bench_emit(&bench, "later", size, bench_measure(&bench, pingpong, &exchange, BENCH_TIME_OF_ROOT) / 2 * 1e6, "us");
+    bench_emit(&bench, "later", size, bench_measure(&bench, bench_pingpong, &exchange, BENCH_TIME_OF_ROOT) / 2 * 1e6, "us");
     free(exchange.outgoing);
     free(exchange.incoming);
     bench_finalize(&bench);

@@ -3,45 +3,22 @@
  * nothing. */
 #include "bench.h"
 
-enum { TAG_PINGPONG = 0, TAG_OVER = 1 };
-
-struct exchange {
-    char *outgoing;
-    char *incoming;
-    int size;
-};
-
-static void pingpong(const struct bench *bench, long iterations, void *context)
-{
-    struct exchange *exchange = context;
-    const int peer = 1 - bench->rank;
-    if (bench->rank == 0) {
-        for (long i = 0; i < iterations; i++) {
-            MPI_Send(exchange->outgoing, exchange->size, MPI_CHAR, peer, TAG_PINGPONG, MPI_COMM_WORLD);
-            MPI_Recv(exchange->incoming, exchange->size, MPI_CHAR, peer, TAG_PINGPONG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        }
-    } else {
-        for (long i = 0; i < iterations; i++) {
-            MPI_Recv(exchange->incoming, exchange->size, MPI_CHAR, peer, TAG_PINGPONG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            MPI_Send(exchange->outgoing, exchange->size, MPI_CHAR, peer, TAG_PINGPONG, MPI_COMM_WORLD);
-        }
-    }
-}
+enum { TAG_OVER = 1 };
 
 static void measure(const struct bench *bench)
 {
     const size_t largest = bench_largest(bench);
-    struct exchange exchange = { bench_buffer(bench, largest), bench_buffer(bench, largest), 0 };
+    struct bench_exchange exchange = { bench_buffer(bench, largest), bench_buffer(bench, largest), 0, MPI_CHAR };
 
     for (int i = 0; i < bench->size_count; i++) {
         const size_t size = bench->sizes[i];
-        exchange.size = (int) size;
+        exchange.count = (int) size;
         bench_fill(exchange.outgoing, size, (unsigned) bench->rank);
         memset(exchange.incoming, 0, size);
-        pingpong(bench, 1, &exchange);
+        bench_pingpong(bench, 1, &exchange);
         bench_verify(bench, exchange.incoming, size, (unsigned) (1 - bench->rank));
 
-        const double one_way = bench_measure(bench, pingpong, &exchange, BENCH_TIME_OF_ROOT) / 2;
+        const double one_way = bench_measure(bench, bench_pingpong, &exchange, BENCH_TIME_OF_ROOT) / 2;
         bench_emit(bench, "latency", size, one_way * 1e6, "us");
         if (size >= 1024)
             bench_emit(bench, "bandwidth", size, (double) size / one_way * 1e-9, "GB/s");

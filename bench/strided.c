@@ -3,24 +3,6 @@
 
 enum { BLOCK = 64 };
 
-struct exchange {
-    char *outgoing;
-    char *incoming;
-    MPI_Datatype type;
-};
-
-static void pingpong(const struct bench *bench, long iterations, void *context)
-{
-    const struct exchange *exchange = context;
-    for (long i = 0; i < iterations; i++) {
-        if (bench->rank == 0)
-            MPI_Send(exchange->outgoing, 1, exchange->type, 1, 0, MPI_COMM_WORLD);
-        MPI_Recv(exchange->incoming, 1, exchange->type, 1 - bench->rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        if (bench->rank == 1)
-            MPI_Send(exchange->outgoing, 1, exchange->type, 0, 0, MPI_COMM_WORLD);
-    }
-}
-
 /* What is between the blocks is left as it was. */
 static void verify(const struct bench *bench, const char *buffer, size_t bytes)
 {
@@ -36,7 +18,7 @@ int main(int argc, char **argv)
     struct bench bench;
     bench_init(&bench, "strided", "4096,16384,65536,262144,1048576", 2, 2, &argc, &argv);
     const size_t largest = 2 * bench_largest(&bench);
-    struct exchange exchange = { bench_buffer(&bench, largest), bench_buffer(&bench, largest), MPI_DATATYPE_NULL };
+    struct bench_exchange exchange = { bench_buffer(&bench, largest), bench_buffer(&bench, largest), 1, MPI_DATATYPE_NULL };
 
     for (int i = 0; i < bench.size_count; i++) {
         const size_t bytes = 2 * bench.sizes[i];
@@ -44,10 +26,10 @@ int main(int argc, char **argv)
         MPI_Type_commit(&exchange.type);
         bench_fill(exchange.outgoing, bytes, (unsigned) bench.rank);
         memset(exchange.incoming, 0, bytes);
-        pingpong(&bench, 1, &exchange);
+        bench_pingpong(&bench, 1, &exchange);
         verify(&bench, exchange.incoming, bytes);
 
-        const double one_way = bench_measure(&bench, pingpong, &exchange, BENCH_TIME_OF_ROOT) / 2;
+        const double one_way = bench_measure(&bench, bench_pingpong, &exchange, BENCH_TIME_OF_ROOT) / 2;
         bench_emit(&bench, "latency", bench.sizes[i], one_way * 1e6, "us");
         MPI_Type_free(&exchange.type);
     }
