@@ -59,6 +59,15 @@ class Counter {
             futex_wait(&count_, now, std::chrono::seconds(1));
     }
 
+    // The same, with something to be done again and again meanwhile.
+    template <class Work> void wait_for(std::uint32_t least, Work work)
+    {
+        for (std::uint32_t now = value(); now < least; now = value()) {
+            work();
+            futex_wait(&count_, now, std::chrono::milliseconds(10));
+        }
+    }
+
     // All of `processes` come here before one leaves. A Counter is for one such meeting.
     void meet(std::uint32_t processes)
     {
