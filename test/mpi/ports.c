@@ -113,8 +113,11 @@ static void visit(const char *what)
         talk(server);
         if (self)
             share_window(server, 0);
-        if (strcmp(what, "killed") == 0)
+        if (strcmp(what, "killed") == 0) {
+            /* mpiexec ends those who have not talked yet with the first that is killed. */
+            MPI_Barrier(MPI_COMM_WORLD);
             raise(SIGKILL);
+        }
         MPI_Comm_disconnect(&server);
     }
     if (strcmp(what, "left") == 0 && access("gone", F_OK) != 0) {
