@@ -10,8 +10,8 @@
 #define PM_POLLS_OWN_CORE 4000
 #define PM_YIELDS_OWN_CORE 200
 #define PM_POLLS_SHARED_CORE 1
-#define PM_YIELDS_SHARED_CORE 1000
-#define PM_MICROSECONDS_OF_YIELDS 1000
+#define PM_YIELDS_SHARED_CORE 4000
+#define PM_MICROSECONDS_OF_YIELDS 4000
 #define PM_YIELDS_BEFORE_LONG 10
 #define PM_POLLS_SLEEPER 50
 /* A program may poll by itself (MPI_Test in a loop). With more ranks than cores it would keep those it waits for from running.
