@@ -267,7 +267,10 @@ class Outbox {
         SendProgress before = progress_;
         if (!progress_.started && short_way_ && short_way_(peer_, message_))
             status_ = Status::ok;
-        else
+        else if (!progress_.started && number_ % 2 == 0 && endpoint_.lend(peer_, message_, now)) {
+            endpoint_.keep_lent(peer_);
+            status_ = Status::ok;
+        } else
             status_ = endpoint_.send(peer_, message_, &progress_, now);
         if (status_ == Status::ok) {
             if (stream_[number_].packed && packing_.next != message_.payload.size)

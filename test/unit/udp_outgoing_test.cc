@@ -89,6 +89,33 @@ TEST_F(UdpOutgoing, AMessageOfNothingIsAPacket)
     EXPECT_EQ(outgoing_.deadline(), never);
 }
 
+TEST_F(UdpOutgoing, WhatIsLentIsSentFromWhereItIsAndCopiedAfterwards)
+{
+    header_ = test::pattern(1, 100);
+    const std::vector<std::byte> before = payload_ = test::pattern(2, 4 * room - 100);
+    auto bodies = [&](bool in_place) {
+        std::vector<std::byte> whole;
+        outgoing_.take_train(now_, packet_size, [&](Flight &flight) {
+            const bool inside = flight.body >= payload_.data() && flight.body < payload_.data() + payload_.size();
+            EXPECT_EQ(inside, in_place && !whole.empty()) << "the first packet has the header, too, and is copied";
+            EXPECT_FALSE(flight.header().wants_answer());
+            whole.insert(whole.end(), flight.body, flight.body + flight.body_size);
+        });
+        return whole;
+    };
+    ASSERT_TRUE(outgoing_.has_room(4 * room, packet_size));
+    outgoing_.lend({5, header_.data(), 100, {payload_.data(), payload_.size()}}, packet_size);
+    const std::vector<std::byte> first_time = bodies(true);
+    EXPECT_EQ(first_time.size(), 4 * room);
+    EXPECT_TRUE(std::equal(before.begin(), before.end(), first_time.begin() + 100, first_time.end()));
+    outgoing_.keep_lent();
+    std::ranges::fill(payload_, std::byte{0});
+    outgoing_.on_narrow(packet_size - 1);  // all of them are lost
+    EXPECT_EQ(bodies(false), first_time);
+    EXPECT_TRUE(acknowledge(4));
+    EXPECT_EQ(outgoing_.outstanding(), 0u);
+}
+
 TEST_F(UdpOutgoing, CutsAMessageIntoPackets)
 {
     EXPECT_EQ(send(3 * room, 100), Status::ok);

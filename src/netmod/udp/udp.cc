@@ -172,9 +172,20 @@ Status Udp::try_send(Peer *peer, const Message &message, SendProgress *progress)
 {
     InsideGate inside(gate_);
     Time time = now();
+    if (!progress->started && send_lent(peer, message, time))
+        return Status::ok;
     Status status = endpoint_->send(peer, message, progress, time);
     transmit(time);
     return status;
+}
+
+bool Udp::send_lent(Peer *peer, const Message &message, Time time)
+{
+    if (!endpoint_->lend(peer, message, time))
+        return false;
+    transmit(time);
+    endpoint_->keep_lent(peer);
+    return true;
 }
 
 bool Udp::try_send_whole(Peer *peer, const Message &message)
@@ -185,13 +196,7 @@ bool Udp::try_send_whole(Peer *peer, const Message &message)
         note_deadline();
         return true;
     }
-    if (peer->state != PairState::open || (peer->outgoing != nullptr && !peer->outgoing->has_room(message.header_size + message.payload.size, peer->packet_size)))
-        return false;
-    SendProgress progress;
-    Time time = now();
-    Status status = endpoint_->send(peer, message, &progress, time);
-    transmit(time);
-    return status == Status::ok;
+    return send_lent(peer, message, now());
 }
 
 // What fits the peer's window arrives in a round trip less without a grant. Half of the window, as packets cost more than they carry.

@@ -102,6 +102,7 @@ class Udp {
         Probe probe;
     };
     unsigned receive(bool park);
+    bool send_lent(Peer *peer, const Message &message, Time time);
     void transmit(Time now);
     void ask_host(const Ip &address, Time now);
     void on_timer(Time now);

@@ -396,14 +396,35 @@ Status Endpoint::send(Peer *peer, const Message &message, SendProgress *progress
         return Status::again;
     }
     Status status = outgoing_of(peer).accept(message, progress, peer->packet_size);
-    if (message.payload.size > peer->packet_size && peer->outgoing->unanswered() == 0 &&
-        (peer->size_rounds == 0 || now >= peer->sizes_again_at)) {
-        peer->size_rounds = 0;
-        peer->sizes_again_at = now + sizes_again;
-        on_size_timer(peer, now);
-    }
+    look_for_larger_packets(peer, message, now);
     want(peer);
     return status;
+}
+
+bool Endpoint::lend(Peer *peer, const Message &message, Time now)
+{
+    if (peer->state != PairState::open || !outgoing_of(peer).has_room(message.header_size + message.payload.size, peer->packet_size))
+        return false;
+    peer->outgoing->lend(message, peer->packet_size);
+    look_for_larger_packets(peer, message, now);
+    want(peer);
+    return true;
+}
+
+void Endpoint::keep_lent(Peer *peer)
+{
+    if (peer->outgoing != nullptr)
+        peer->outgoing->keep_lent();
+}
+
+void Endpoint::look_for_larger_packets(Peer *peer, const Message &message, Time now)
+{
+    if (message.payload.size <= peer->packet_size || peer->outgoing->unanswered() > 0 ||
+        (peer->size_rounds > 0 && now < peer->sizes_again_at))
+        return;
+    peer->size_rounds = 0;
+    peer->sizes_again_at = now + sizes_again;
+    on_size_timer(peer, now);
 }
 
 bool Endpoint::send_at_once(Peer *peer, const Message &message, Transmission *transmission, Time now)

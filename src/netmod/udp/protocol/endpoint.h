@@ -175,6 +175,9 @@ class Endpoint {
 
     // As try_send of the PM contract.
     Status send(Peer *peer, const Message &message, SendProgress *progress, Time now);
+    // All of a message, if there is room for it, which is the caller's until keep_lent(); false when nothing happened.
+    bool lend(Peer *peer, const Message &message, Time now);
+    void keep_lent(Peer *peer);
     // The short way for a short message: into the transmission, when nothing else must go to the peer before. False when
     // nothing happened.
     bool send_at_once(Peer *peer, const Message &message, Transmission *transmission, Time now);
@@ -277,6 +280,7 @@ class Endpoint {
     Time deadline(const Peer *peer) const;
     void schedule(Peer *peer);
     void on_hello_timer(Peer *peer, Time now);
+    void look_for_larger_packets(Peer *peer, const Message &message, Time now);
     void on_size_timer(Peer *peer, Time now);
     void look_at_doubt(Peer *peer, Time now);
     void narrow(Peer *peer, std::size_t packet_size, Time now);

@@ -30,7 +30,7 @@ Status Outgoing::accept(const Message &message, SendProgress *progress, std::siz
     while (!progress->started || progress->sent < message.payload.size) {
         if (flights_.size() >= flight_limit || waiting_ >= waiting_limit)
             return Status::again;
-        make_fragment(message, progress, packet_size);
+        make_fragment(message, progress, packet_size, is_copied(message.payload) ? Body::copied : Body::borrowed);
     }
     if (is_copied(message.payload))
         return Status::ok;
@@ -42,14 +42,38 @@ Status Outgoing::accept(const Message &message, SendProgress *progress, std::siz
     return let_go_of(*progress) ? Status::ok : Status::again;
 }
 
-void Outgoing::make_fragment(const Message &message, SendProgress *progress, std::size_t packet_size)
+void Outgoing::lend(const Message &message, std::size_t packet_size)
+{
+    SendProgress progress;
+    for (lent_ = 0; !progress.started || progress.sent < message.payload.size; ++lent_)
+        make_fragment(message, &progress, packet_size, message.payload.pack != nullptr ? Body::copied : Body::lent);
+}
+
+void Outgoing::keep_lent()
+{
+    for (; lent_ > 0; --lent_)
+        if (Flight &flight = flights_[flights_.size() - lent_]; flight.borrowed())
+            copy(&flight);
+}
+
+void Outgoing::copy(Flight *flight)
+{
+    auto own = blocks_.take(flight->size());
+    std::memcpy(own.get(), &flight->header_alone, sizeof(Header));
+    std::memcpy(own.get() + sizeof(Header), flight->body, flight->body_size);
+    flight->own = std::move(own);
+    flight->body = flight->own.get() + sizeof(Header);
+}
+
+// The first packet of a message is copied in any case.
+void Outgoing::make_fragment(const Message &message, SendProgress *progress, std::size_t packet_size, Body kind)
 {
     const Payload &payload = message.payload;
     std::size_t header_size = progress->started ? 0 : message.header_size;
     // The message's header is never cut; a packet that it makes too long goes in parts.
     std::size_t room = std::max(packet_size - sizeof(Header), header_size);
     std::size_t piece = std::min(room - header_size, payload.size - progress->sent);
-    bool copy = header_size != 0 || is_copied(payload);
+    bool copy = header_size != 0 || kind == Body::copied;
     Flight &flight = flights_.emplace_back();
     flight.body_size = header_size + piece;
     if (copy)
@@ -76,7 +100,7 @@ void Outgoing::make_fragment(const Message &message, SendProgress *progress, std
         flight.body = body;
     } else {
         flight.body = static_cast<const std::byte *>(payload.data) + progress->sent;
-        borrowed_bytes_ += piece;
+        borrowed_bytes_ += kind == Body::borrowed ? piece : 0;
     }
     progress->sent += piece;
     if (progress->sent == payload.size && borrowed_bytes_ > 0)
@@ -91,7 +115,7 @@ Flight *Outgoing::send_at_once(const Message &message, std::size_t packet_size, 
         cost_on_its_way_ + cost_of(size) > window())
         return nullptr;
     SendProgress progress;
-    make_fragment(message, &progress, packet_size);
+    make_fragment(message, &progress, packet_size, Body::copied);
     waiting_ = 0;
     leave(flights_.back(), packet_size, now);
     return &flights_.back();
@@ -107,13 +131,8 @@ bool Outgoing::let_go_of(const SendProgress &progress)
         return false;
     for (std::size_t i = 0; i < flights_.size(); ++i) {
         Flight &flight = flights_[i];
-        if (!flight.borrowed() || flight.state == Flight::State::arrived)
-            continue;
-        auto own = blocks_.take(flight.size());
-        std::memcpy(own.get(), &flight.header_alone, sizeof(Header));
-        std::memcpy(own.get() + sizeof(Header), flight.body, flight.body_size);
-        flight.own = std::move(own);
-        flight.body = flight.own.get() + sizeof(Header);
+        if (flight.borrowed() && flight.state != Flight::State::arrived)
+            copy(&flight);
     }
     borrowed_bytes_ = 0;
     return true;

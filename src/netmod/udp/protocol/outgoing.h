@@ -87,6 +87,11 @@ class Outgoing {
         return size <= whole_copy_limit && flights_.size() + packets <= flight_limit && waiting_ + packets <= waiting_limit;
     }
 
+    // All of a message that there is room for, without a copy of a contiguous payload; keep_lent() copies what has not arrived, once packets have
+    // left: the peer is at work by then.
+    void lend(const Message &message, std::size_t packet_size);
+    void keep_lent();
+
     // The message as one packet that leaves now, when it fits one and nothing waits before it; otherwise null, and nothing happened.
     Flight *send_at_once(const Message &message, std::size_t packet_size, Time now);
 
@@ -137,7 +142,9 @@ class Outgoing {
 
   private:
     Flight &flight(std::uint64_t sequence) { return flights_[sequence - base_]; }
-    void make_fragment(const Message &message, SendProgress *progress, std::size_t packet_size);
+    enum class Body : std::uint8_t { copied, borrowed, lent };
+    void make_fragment(const Message &message, SendProgress *progress, std::size_t packet_size, Body body);
+    void copy(Flight *flight);
     bool let_go_of(const SendProgress &progress);
     // What may be on its way: as much as the peer and the network allow.
     std::size_t window() const { return std::min(peer_window_, congestion_.window()); }
@@ -183,7 +190,8 @@ class Outgoing {
     std::uint32_t next_fragment_ = 0;
     std::size_t waiting_ = 0;
     std::size_t lost_ = 0;
-    std::size_t borrowed_bytes_ = 0;
+    std::size_t borrowed_bytes_ = 0;  // but for what is lent
+    std::size_t lent_ = 0;            // the last packets, of the message that was lent
     std::size_t cost_on_its_way_ = 0;
     std::size_t again_on_its_way_ = 0;  // packets that were sent more than once
     std::size_t packet_size_ = 0;       // of the path, when something was last sent
