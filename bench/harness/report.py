@@ -680,10 +680,12 @@ def _when(measurements):
 
 def _about(measurements, main_machine):
     """When, of which commit, how often, with which seed, and how quiet it was; a line."""
-    repetitions = sum(one["repetitions"] for one in measurements)
+    summary = summary_of(measurements)
+    counts = sorted({summary.repetitions(mpi, key) for mpi in ("ours", "machine") for key in summary.keys()} - {0})
+    repetitions = _plural(counts[-1], "repetition") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} repetitions"
     disturbed = max(one["disturbed_runs"] for one in measurements)
     elsewhere = [_machine_text(one["machine"]) for one in measurements if _machine_text(one["machine"]) != main_machine]
-    return (f"{_plural(repetitions, 'repetition')}, {_when(measurements)}, seed {_all_of(measurements, 'seed')}; others "
+    return (f"{repetitions}, {_when(measurements)}, seed {_all_of(measurements, 'seed')}; others "
             f"took more than {100 * DISTURBED:.0f} % of the cores in {100 * disturbed:.0f} % of the runs." + (f" Of its own: {elsewhere[0]}." if elsewhere else ""))
 
 
