@@ -275,6 +275,11 @@ def quick_plan(only, cores):
             for program, ranks, arguments, _ in QUICK if program in only]
 
 
+def quick_rows():
+    """How many there are."""
+    return sum(len(metrics) * (arguments[-1].count(",") + 1) for _, _, arguments, metrics in QUICK)
+
+
 def is_quick_row(key):
     return any(key[0] == program and key[1] in metrics for program, _, _, metrics in QUICK)
 

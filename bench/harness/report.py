@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from . import bars as bars_module, record
 from .measure import DISTURBED
 from .plan import (ALONE, APPLICATION_RANKS, APPLICATION_SIZES, BY_ALL, COC_COLLECTIVES, COC_RANKS, COMPOSITE, CROWD, LARGE, MCAST_COMPARED, MCAST_MANY, OPEN,
-                   RECOVERIES, WITH_THREAD, WITHOUT_THREAD, coc_variant, is_quick_row, loss_variant)
+                   RECOVERIES, WITH_THREAD, WITHOUT_THREAD, coc_variant, is_quick_row, loss_variant, quick_rows)
 from .summary import JUDGED, NOISE, NOISE_OF_FEW, Summary
 from .text import markdown_table, number, plain_table, quantities, quantity, size_text, spread
 
@@ -652,14 +652,18 @@ def terminal(summary, mpis, bars, found):
     return "\n\n".join(parts)
 
 
-def quick_lines(summary, mpis, table=markdown_table):
+def quick_lines(summary, mpis, cores, table=markdown_table):
     """The rows of --quick: one table, whatever they are of."""
+    def label(key):
+        what = " ".join(dict.fromkeys([key[0], *key[1].split("_"), *([size_text(key[2])] if key[2] else [])]))
+        return f"{what}, {key[3]} ranks" + (", more than cores" if key[3] > cores else "")
+
     keys = [key for key in summary.keys() if is_quick_row(key)]
-    section = Section("", "", None, lambda key: f"{key[0]} {key[1]}{' ' + size_text(key[2]) if key[2] else ''}, {key[3]} ranks")
     verdicts = Counter(summary.verdict(key, summary.better_peer(key)) for key in keys)
-    return [table(*_section_rows(summary, mpis, section, keys)), "",
-            f"Of {len(keys)} rows, against the better peer: {verdicts['won']} won, {verdicts['noise']} within noise, {verdicts['lost']} lost. "
-            "A time: lower is better; a rate: higher is better."]
+    missing = quick_rows() - len(keys)
+    return [f"Of {len(keys)} rows, against the better peer: {verdicts['won']} won, {verdicts['noise']} within noise, {verdicts['lost']} lost"
+            + (f"; {missing} more were not run" if missing else "") + ". A time: lower is better; a rate: higher is better.", "",
+            table(*_section_rows(summary, mpis, Section("", "", None, label), keys))]
 
 
 def _plural(count, what):
@@ -755,7 +759,7 @@ def markdown(recorded, earlier, plots):
     if record.QUICK in recorded:
         quick = recorded[record.QUICK]
         lines += [f"The rows that tell most, `bench/run --quick`: {_about(quick, machine)}", "",
-                  *quick_lines(summary_of(quick), recorded_mpis(quick)), ""]
+                  *quick_lines(summary_of(quick), recorded_mpis(quick), cores), ""]
     if old:
         lines += [f"Not measured by this harness yet: {_plural(len(old), 'table')} below, which say so and are not counted here.", ""]
     if bars:
