@@ -255,7 +255,20 @@ static inline double bench_measure(const struct bench *bench, bench_body body, v
     return batches[BENCH_BATCHES / 2];
 }
 
-/* Ping-pong between ranks 0 and 1 of MPI_COMM_WORLD. */
+/* Each even rank and the one after it play and stream with each other; on the hosts of a cluster, to which ranks are dealt out in turn, they are
+ * on different ones. */
+static inline int bench_partner(const struct bench *bench)
+{
+    return bench->rank ^ 1;
+}
+
+static inline void bench_even(const struct bench *bench)
+{
+    if (bench->ranks % 2 != 0)
+        bench_fail(bench, "needs an even number of ranks");
+}
+
+/* Ping-pong of a pair. */
 struct bench_exchange {
     char *outgoing;
     char *incoming;
@@ -266,8 +279,8 @@ struct bench_exchange {
 static inline void bench_pingpong(const struct bench *bench, long iterations, void *context)
 {
     const struct bench_exchange *exchange = context;
-    const int peer = 1 - bench->rank;
-    if (bench->rank == 0) {
+    const int peer = bench_partner(bench);
+    if (bench->rank < peer) {
         for (long i = 0; i < iterations; i++) {
             MPI_Send(exchange->outgoing, exchange->count, exchange->type, peer, 0, MPI_COMM_WORLD);
             MPI_Recv(exchange->incoming, exchange->count, exchange->type, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

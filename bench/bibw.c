@@ -1,5 +1,5 @@
-/* Bi-directional bandwidth: both ranks send and receive a window of messages at the same time; the result counts the
- * bytes of both directions. Every message of a window has a buffer of its own. */
+/* Bi-directional bandwidth of all pairs together: both ranks of a pair send and receive a window of messages at the same time; the result counts
+ * the bytes of both directions. Every message of a window has a buffer of its own. */
 #include "bench.h"
 
 enum { WINDOW = 4 };
@@ -13,7 +13,7 @@ struct exchange {
 static void both_ways(const struct bench *bench, long iterations, void *context)
 {
     struct exchange *exchange = context;
-    const int peer = 1 - bench->rank;
+    const int peer = bench_partner(bench);
     MPI_Request requests[2 * WINDOW];
     for (long i = 0; i < iterations; i++) {
         for (int slot = 0; slot < WINDOW; slot++)
@@ -29,7 +29,8 @@ static void both_ways(const struct bench *bench, long iterations, void *context)
 int main(int argc, char **argv)
 {
     struct bench bench;
-    bench_init(&bench, "bibw", "4096,65536,262144,1048576,4194304", 2, 2, &argc, &argv);
+    bench_init(&bench, "bibw", "1,64,1024,4096,8192,16384,32768,65536,131072,262144,524288,1048576,4194304", 2, 4096, &argc, &argv);
+    bench_even(&bench);
     const size_t room = bench_largest(&bench) * WINDOW;
     struct exchange exchange = { bench_buffer(&bench, room), bench_buffer(&bench, room), 0 };
 
@@ -39,10 +40,10 @@ int main(int argc, char **argv)
         bench_fill(exchange.outgoing, bytes, (unsigned) bench.rank);
         memset(exchange.incoming, 0, bytes);
         both_ways(&bench, 1, &exchange);
-        bench_verify(&bench, exchange.incoming, bytes, (unsigned) (1 - bench.rank));
+        bench_verify(&bench, exchange.incoming, bytes, (unsigned) bench_partner(&bench));
 
         const double seconds = bench_measure(&bench, both_ways, &exchange, BENCH_TIME_OF_SLOWEST);
-        bench_emit(&bench, "bandwidth", size, 2.0 * (double) bytes / seconds * 1e-9, "GB/s");
+        bench_emit(&bench, "bandwidth", size, (double) bench.ranks * (double) bytes / seconds * 1e-9, "GB/s");
     }
     free(exchange.outgoing);
     free(exchange.incoming);

@@ -1,14 +1,13 @@
-"""The bars: what this implementation must reach, judged from the same run as everything else."""
+"""The bars: what this implementation must reach. Against the peers a bar is a whole table, in which no row may be lost; against itself, or without
+comparison, it is what a requirement names."""
 
 from dataclasses import asdict, dataclass
 
-from .plan import (ALL_OPEN, ALONE, BY_ALL, BY_LEADERS, COC_COLLECTIVES, COC_RANKS, COLLECTIVES, COMPOSITE, CROWD, CSHIFT_SIZES, FUZZY_HOST_RANKS, IN_FLIGHT, LARGE,
+from .plan import (ALL_OPEN, ALONE, BY_ALL, BY_LEADERS, COC_COLLECTIVES, COC_RANKS, COMPOSITE, CROWD, CSHIFT_RANKS, CSHIFT_SIZES, FUZZY_HOST_RANKS, IN_FLIGHT, LARGE,
                    MCAST_HOST_RANKS, MCAST_MANY, MCAST_MIDDLE, MCAST_SHORT, MCAST_SIZES, OPEN, loss_variant, mcast_members)
 from .text import number, size_text
 
-COLLECTIVE_SIZES = {"barrier": 0, "allreduce": 8, "bcast": 65536, "alltoall": 4096}
 CROWDED_RANKS = (8, 16)
-BANDWIDTH_SIZES = tuple(65536 << i for i in range(7))       # 64 KB .. 4 MB
 
 
 @dataclass
@@ -18,8 +17,8 @@ class Bar:
     rule: str
     command: str
     figure: float = None
-    least: float = None         # over the repetitions
-    greatest: float = None
+    low: float = None           # quartiles over the repetitions
+    high: float = None
     verdict: str = "not run"    # "met", "missed" or "not run"
 
 
@@ -28,26 +27,32 @@ def _judge(summary, bar, key, figure, spread, holds):
     if figure is not None:
         bar.figure = figure
         if spread:
-            bar.least, bar.greatest = spread
+            bar.low, bar.high = spread
         bar.verdict = "met" if holds(figure) else "missed"
     elif key in summary.units and summary.value("ours", key) is None:
         bar.verdict = "missed"
     return bar
 
 
-def _against_better_peer(summary, key, what, rule, holds, command):
-    better = summary.better_peer(key) if key in summary.units else None
-    bar = Bar(what, f"better peer ({better})" if better else "better peer", rule, command)
-    if better is None:
-        return bar
-    return _judge(summary, bar, key, summary.ratio("ours", better, key), summary.ratio_range("ours", better, key), holds)
+def _table_bars(tables):
+    """`tables` are of report.tables(): in none of them may a row be lost, or be slower than its slack allows."""
+    bars = []
+    for table in tables:
+        if table.slack:
+            worst = max(table.slowness)
+            bars.append(Bar(f"{table.title}: slowest of {len(table.keys)} rows", "better peer", f"<= {table.slack}", table.command, worst,
+                            verdict="met" if worst <= table.slack else "missed"))
+        else:
+            lost = table.counts["better"]["lost"]
+            bars.append(Bar(f"{table.title}: rows lost of {len(table.keys)}", "better peer", "= 0", table.command, lost, verdict="missed" if lost else "met"))
+    return bars
 
 
 def _ratio_bar(summary, what, against, rule, holds, key, other, other_key=None):
     """Ours against one other, or against itself elsewhere."""
     bar = Bar(what, against, rule, f"bench/run --only {','.join(dict.fromkeys([key[0], (other_key or key)[0]]))}")
     _judge(summary, bar, key, summary.ratio("ours", other, key, other_key),
-           summary.ratio_range("ours", other, key, other_key), holds)
+           summary.ratio_quartiles("ours", other, key, other_key), holds)
     if summary.keys(key[0]) and summary.value("ours", key) is None:
         bar.verdict = "missed"      # the program ran, and none of the MPIs has this result
     return bar
@@ -57,7 +62,7 @@ def _way_bar(summary, what, against, rule, holds, key, other_key, command):
     """Ours against itself in the same job: if only one of the two is there, or neither and the program ran on as many ranks, ours
     failed."""
     bar = Bar(what, against, rule, command)
-    _judge(summary, bar, key, summary.ratio("ours", "ours", key, other_key), summary.ratio_range("ours", "ours", key, other_key),
+    _judge(summary, bar, key, summary.ratio("ours", "ours", key, other_key), summary.ratio_quartiles("ours", "ours", key, other_key),
            holds)
     if bar.figure is None and any(there[3] == key[3] for there in summary.keys(key[0])):
         bar.verdict = "missed"
@@ -78,7 +83,7 @@ def _worst_bar(summary, what, against, rule, holds, worst, pairs, command, where
     if there:
         key, other_key = worst(there, key=there.get)
         bar.what += f", at {where(key, what)}"
-        _judge(summary, bar, key, there[key, other_key], summary.ratio_range("ours", "ours", key, other_key), holds)
+        _judge(summary, bar, key, there[key, other_key], summary.ratio_quartiles("ours", "ours", key, other_key), holds)
     program, _, _, ranks = pairs[0][0]
     if len(there) < len(pairs) and any(key[3] == ranks for key in summary.keys(program)):
         bar.verdict = "missed"
@@ -106,11 +111,12 @@ def _mcast_bars(summary):
         if program == "net_mcast":
             bars.append(_worst_bar(summary, f"multicast/a loop of sends, 8 B to 8 MB, {where}", "ours, sends", "<= 1.0",
                                    lambda ratio: ratio <= 1.0, max, pairs("mcast", "send", MCAST_SIZES), command))
-        for metric, what in (("idle_messages", "messages"), ("idle_wakeups", "wake-ups more than without")):
+        # A timer of 100 ms comes once more or less in one of two equal times: a wake-up in 1000 multicasts, in the mean of all rounds, is none.
+        for metric, what, most in (("idle_messages", "messages", 0), ("idle_wakeups", "wake-ups more than without, mean of all rounds", 1)):
             key = (program, metric, 1024, ranks)
-            bar = Bar(f"not a member during 1000 multicasts, {where}: {what}", "none", "<= 0", command)
-            bars.append(_judge(summary, bar, key, summary.value("ours", key), summary.range("ours", key),
-                               lambda count: count <= 0))
+            bar = Bar(f"not a member during 1000 multicasts, {where}: {what}", "none", f"<= {most}", command)
+            bars.append(_judge(summary, bar, key, summary.value("ours", key), summary.quartiles("ours", key),
+                               lambda count, most=most: count <= most))
     most = MCAST_MANY - 1
     bars.append(_worst_bar(summary, f"the master's time in MPIX_Mcast: {most} members/2 members", "ours, 2 members", "<= 1.1",
                            lambda ratio: ratio <= 1.1, max,
@@ -152,43 +158,37 @@ def _fuzzy_bars(summary):
 
 
 def _cshift_bars(summary):
-    """The worst of the sizes."""
-    pairs = [tuple(("cshift", mode, size, 2) for mode in ("reclaim", "none")) for size in CSHIFT_SIZES]
-    return [_worst_bar(summary, "circular shift, 2 ranks: barrier at the end of an array/no barrier", "ours, no barrier", "<= 1.05",
-                       lambda ratio: ratio <= 1.05, max, pairs, "bench/run --only cshift", lambda key, what: f"{key[2]} x {key[2]}")]
+    """The worst of the sizes, in each place."""
+    places = [("cshift", "", ranks, f"{ranks} ranks") for ranks in CSHIFT_RANKS]
+    hosts = [("net_cshift", f", {device}", 2, f"2 ranks on 2 hosts, {device}") for device in ("UDP", "UCX")]
+    return [_worst_bar(summary, f"circular shift, {where}: barrier at the end of an array/no barrier", "ours, no barrier", "<= 1.05",
+                       lambda ratio: ratio <= 1.05, max,
+                       [tuple((program, mode + suffix, size, ranks) for mode in ("reclaim", "none")) for size in CSHIFT_SIZES],
+                       f"bench/run --only {program}", lambda key, what: f"{key[2]} x {key[2]}")
+            for program, suffix, ranks, where in places + hosts]
 
 
 def _network_bars(summary):
-    small, large = ("net_pingpong", "latency", 8, 2), ("net_pingpong", "bandwidth", LARGE, 2)
+    small = ("net_pingpong", "latency", 8, 2)
     crowd, pair = ("net_alltoone", "rate", 1024, CROWD), ("net_alltoone", "rate", 1024, 2)
     lossy, lossless = [("net_loss", f"bandwidth, {loss_variant(loss)}", LARGE, 2) for loss in (1, 0)]
     sockets = ("net_sockets", "udp", 0, CROWD)
     return [
         _ratio_bar(summary, "8 B one-way time between hosts: ours/raw UDP", "raw UDP", "<= 1.3", lambda ratio: ratio <= 1.3,
                    small, "machine", ("net_limits", "udp", 8, 0)),
-        _ratio_bar(summary, "8 B one-way time between hosts: ours/mpich", "mpich (TCP)", "<= 0.8", lambda ratio: ratio <= 0.8,
-                   small, "mpich"),
-        _ratio_bar(summary, "2 MB bandwidth between hosts: ours/mpich", "mpich (TCP)", ">= 1.0", lambda ratio: ratio >= 1.0,
-                   large, "mpich"),
         _ratio_bar(summary, f"1 KB all-to-one rate, {CROWD} ranks on 4 hosts: ours/one pair", "ours, one pair", ">= 0.5",
                    lambda ratio: ratio >= 0.5, crowd, "ours", pair),
         _ratio_bar(summary, "2 MB bandwidth at 1 % loss: ours/lossless", "ours, lossless", ">= 0.5",
                    lambda ratio: ratio >= 0.5, lossy, "ours", lossless),
         _judge(summary, Bar(f"UDP sockets of a process, {CROWD} ranks on 4 hosts", "one socket", "= 1",
                             "bench/run --only net_sockets"), sockets, summary.value("ours", sockets),
-               summary.range("ours", sockets), lambda count: count == 1),
+               summary.quartiles("ours", sockets), lambda count: count == 1),
     ]
 
 
 def _composite_bars(summary):
-    """UCX, and several devices in a job."""
-    small, large = ("net_ucx", "latency", 8, 2), ("net_ucx", "bandwidth", LARGE, 2)
-    bars = [
-        _ratio_bar(summary, "8 B one-way time over UCX: ours/mpich", "mpich (the same UCX)", "<= 1.15",
-                   lambda ratio: ratio <= 1.15, small, "mpich"),
-        _ratio_bar(summary, "2 MB bandwidth over UCX: ours/mpich", "mpich (the same UCX)", ">= 0.9", lambda ratio: ratio >= 0.9,
-                   large, "mpich"),
-    ]
+    """Several devices in a job."""
+    bars = []
     for device, bench, suffix in (("SHMEM", "anysource", ""), ("UCX", "net_anysource", ", UCX"), ("UDP", "net_anysource", ", UDP")):
         bars.append(_ratio_bar(summary, f"8 B one-way time over {device}: any source/named source", "ours, named source", "<= 1.1",
                                lambda ratio: ratio <= 1.1, (bench, "latency" + suffix, 8, 2), "ours",
@@ -217,7 +217,7 @@ def _objects_bars(summary):
         return _way_bar(summary, what, against, rule, holds, metric, other, f"bench/run --only {metric[0]}")
 
     def absolute(what, rule, holds, metric):
-        return _judge(summary, Bar(what, "-", rule, "bench/run --only objects"), metric, summary.value("ours", metric), summary.range("ours", metric), holds)
+        return _judge(summary, Bar(what, "-", rule, "bench/run --only objects"), metric, summary.value("ours", metric), summary.quartiles("ours", metric), holds)
 
     return [
         bar("8 B past message between processes/MPI one-way", "ours, MPI", "<= 2.0", lambda ratio: ratio <= 2.0, key("past", 8), key("mpi_one_way", 8)),
@@ -235,27 +235,11 @@ def _objects_bars(summary):
     ]
 
 
-def judge(summary):
-    bars = [_against_better_peer(summary, ("pingpong", "latency", 8, 2), "8 B one-way time: ours/better", "<= 1.5",
-                                 lambda ratio: ratio <= 1.5, "bench/run --only pingpong")]
-    for size in BANDWIDTH_SIZES:
-        bars.append(_against_better_peer(summary, ("pingpong", "bandwidth", size, 2), f"{size_text(size)} bandwidth: ours/better",
-                                         ">= 1.0", lambda ratio: ratio >= 1.0, "bench/run --only pingpong"))
-    for ranks in CROWDED_RANKS:
-        for operation in COLLECTIVES:
-            size = COLLECTIVE_SIZES[operation]
-            key = ("coll", operation, size, ranks)
-            what = f"{operation}{' ' + size_text(size) if size else ''}, {ranks} ranks"
-            command = f"bench/run --only coll --ranks {ranks}"
-            bars.append(_judge(summary, Bar(what + ": ours/openmpi", "openmpi", "<= 1.0", command), key,
-                               summary.ratio("ours", "openmpi", key), summary.ratio_range("ours", "openmpi", key),
-                               lambda ratio: ratio <= 1.0))
-            bars.append(_judge(summary, Bar(what + ": mpich/ours", "mpich", ">= 100", command), key,
-                               summary.ratio("mpich", "ours", key), summary.ratio_range("mpich", "ours", key),
-                               lambda ratio: ratio >= 100))
+def judge(summary, tables):
+    bars = _table_bars(tables)
     key = ("idle", "recv", 0, 2)
     bars.append(_judge(summary, Bar("rank blocked in MPI_Recv: % of a core", "one core", "< 2", "bench/run --only idle"), key,
-                       summary.value("ours", key), summary.range("ours", key), lambda percent: percent < 2))
+                       summary.value("ours", key), summary.quartiles("ours", key), lambda percent: percent < 2))
     return (bars + _network_bars(summary) + _composite_bars(summary) + _mcast_bars(summary) + _notify_bars(summary)
             + _fuzzy_bars(summary) + _cshift_bars(summary) + _objects_bars(summary))
 
@@ -271,8 +255,8 @@ def counted(bars):
 
 
 def row(bar):
-    spread = f"{number(bar.least)} .. {number(bar.greatest)}" if bar.least is not None else ""
-    return [bar.what, bar.against, bar.rule, number(bar.figure), spread, bar.verdict]
+    spread = f"{number(bar.low)} .. {number(bar.high)}" if bar.low is not None else ""
+    return [bar.what, bar.against, bar.rule, str(bar.figure) if isinstance(bar.figure, int) else number(bar.figure), spread, bar.verdict]
 
 
-HEADINGS = ["Bar", "Against", "Rule", "Ratio", "Over the repetitions", "Verdict"]
+HEADINGS = ["Bar", "Against", "Rule", "Figure", "Quartiles", "Verdict"]

@@ -1,10 +1,12 @@
-"""Runs all jobs, all repetitions. Inside a job the MPIs take turns, so that what disturbs one disturbs the others too.
+"""Runs all jobs, all repetitions. Inside a job the MPIs take turns, so that what disturbs one disturbs the others too, in another
+order in each repetition, which a seed decides.
 
 On a machine that others use as well, a run is disturbed: its figures say more about the neighbours. How much CPU time
 others took is known for every run (all CPU time of the cores in use less that of our own processes). A job in which others
 took more than DISTURBED is run again, all MPIs of it, as long as there is patience left."""
 
 import os
+import random
 import sys
 import time
 
@@ -54,9 +56,10 @@ class Measurement:
     """After run(): `runs` has every result, `failures` every job that failed, `disturbances` the share of the cores that
     others took during each run that counts."""
 
-    def __init__(self, mpis, jobs, clusters, binaries, cores, repetitions, limit, patience):
+    def __init__(self, mpis, jobs, clusters, binaries, cores, repetitions, limit, patience, seed=0):
         self._mpis, self._jobs, self._clusters, self._binaries = mpis, jobs, clusters, binaries
         self._cores, self._repetitions, self._limit = cores, repetitions, limit
+        self._random = random.Random(seed)
         self._patience = float(patience)        # seconds left for waiting and for running again
         self._progress = Progress(repetitions * len(jobs))
         self._given_up = set()
@@ -125,7 +128,9 @@ class Measurement:
     def _turns(self, job, repetition, title):
         """One job, each MPI once: the results, and what others took of the cores during each run."""
         results, shares = [], []
-        for mpi in [mpi for mpi in self._mpis if mpi.runs(job)] if job.ranks else [None]:
+        turns = [mpi for mpi in self._mpis if mpi.runs(job)] if job.ranks else [None]
+        self._random.shuffle(turns)
+        for mpi in turns:
             name = mpi.name if mpi else "machine"
             if (name, job) in self._given_up:
                 continue

@@ -1,6 +1,7 @@
 """The MPIs under comparison: how each compiles a program and starts a job."""
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -9,7 +10,15 @@ class BuildError(Exception):
     """A program could not be compiled; the message is a sentence for the user."""
 
 
+# Of the options of configure: where something is or was, and what says nothing about the library.
+PLACES = re.compile(r"--\w*-?prefix=|--\w+dir=|--docdir=|PM_CORE_|-ffile-prefix-map=|--build=|\w+=$|--disable-(option-checking|silent-rules|"
+                    r"maintainer-mode|dependency-tracking)|FC?FLAGS=|F77=|FC=|-fallow-|BASH_SHELL=")
+
+
 class Mpi:
+    # What tells how it was built, the line of the options and the line of the compiler.
+    about = ("mpichversion", "MPICH configure:", "MPICH CC:")
+
     def __init__(self, name, title, compiler, launcher, package, between_hosts=None):
         self.name = name
         self.title = title
@@ -30,6 +39,16 @@ class Mpi:
     def runs(self, job):
         return (self.name == "ours" or not job.ours_only) and (not job.cluster or self.between_hosts is not None)
 
+    def flags(self):
+        """How it was built, without the places of the machine it was built on."""
+        (command, *options), *lines = self.about[0].split(), *self.about[1:]
+        try:
+            said = subprocess.run([os.path.join(os.path.dirname(self.compiler), command), *options], capture_output=True, text=True, timeout=20).stdout
+        except (OSError, subprocess.SubprocessError):
+            return "unknown"
+        found = " ".join(line.split(":", 1)[1].replace("'", "") for start in lines for line in said.splitlines() if line.strip().startswith(start))
+        return " ".join(dict.fromkeys(word for word in found.split() if not PLACES.match(word))) or "unknown"
+
     def version(self):
         """Version and device, without the paths of the machine it was built on."""
         if not self.library:
@@ -40,6 +59,8 @@ class Mpi:
 
 
 class OpenMpi(Mpi):
+    about = ("ompi_info -c", "Configure command line:", "C compiler:", "Build CFLAGS:")
+
     def launch(self, ranks, cores):
         command = super().launch(ranks, cores)
         if os.geteuid() == 0:
@@ -50,14 +71,20 @@ class OpenMpi(Mpi):
         return command
 
 
+def _installed(name, title, prefix, between_hosts):
+    return Mpi(name, title, os.path.join(prefix, "bin", "mpicc"), os.path.join(prefix, "bin", "mpiexec"), None, between_hosts)
+
+
 def ours(prefix):
-    return Mpi("ours", "MPICH-Composite", os.path.join(prefix, "bin", "mpicc"), os.path.join(prefix, "bin", "mpiexec"), None,
-               {})
+    return _installed("ours", "MPICH-Composite", prefix, {})
 
 
-def peers():
-    return [Mpi("mpich", "Debian's MPICH", "mpicc.mpich", "mpiexec.mpich", "mpich and libmpich-dev", {"UCX_TLS": "tcp,self"}),
-            OpenMpi("openmpi", "Debian's Open MPI", "mpicc.openmpi", "mpiexec.openmpi", "openmpi-bin and libopenmpi-dev")]
+def peers(same_source=None):
+    """`same_source` is where bench/build-same-source has installed its MPICH."""
+    tcp = {"UCX_TLS": "tcp,self"}
+    return [Mpi("mpich", "Debian's MPICH", "mpicc.mpich", "mpiexec.mpich", "mpich and libmpich-dev", tcp),
+            OpenMpi("openmpi", "Debian's Open MPI", "mpicc.openmpi", "mpiexec.openmpi", "openmpi-bin and libopenmpi-dev"),
+            *([_installed("same-source", "MPICH's own device with our flags", same_source, tcp)] if same_source else [])]
 
 
 def _for_language(command, source):

@@ -4,36 +4,38 @@ import os
 from dataclasses import dataclass
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PAIR_PROGRAMS = ("pingpong", "anysource", "strided", "rate", "bibw", "put", "notify")
-UDP_PROGRAMS = ("net_limits", "net_pingpong", "net_alltoone", "net_loss", "net_recovery", "net_sockets", "net_sor", "net_othello")
+PAIR_PROGRAMS = ("pingpong", "anysource", "strided", "put", "notify")
+PAIRS_PROGRAMS = ("cold", "rate", "bibw")       # of one pair or several at once
+UDP_PROGRAMS = ("net_limits", "net_pingpong", *(f"net_{program}" for program in PAIRS_PROGRAMS), "net_twohosts", "net_alltoone", "net_loss", "net_recovery", "net_sockets", "net_sor", "net_othello")
 COC_PROGRAMS = ("net_jacobi", "net_alltoall", "net_colltable")      # on a cluster of clusters
 NETWORK_PROGRAMS = (UDP_PROGRAMS + ("net_mcast", "net_ucx", "net_rma", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
                     + ("net_notify", "net_fuzzy", "net_cshift", "net_objects"))
-PROGRAMS = (("limits",) + PAIR_PROGRAMS + ("cold", "rma", "threads", "coll", "colltable", "fuzzy", "background", "cshift", "laplace", "mcast", "init", "idle", "objects")
+PROGRAMS = (("limits",) + PAIR_PROGRAMS + PAIRS_PROGRAMS + ("rma", "threads", "coll", "colltable", "fuzzy", "background", "cshift", "laplace", "mcast", "init", "idle", "objects")
             + NETWORK_PROGRAMS)
-ON_DEMAND = ("colltable",)           # only when it is named: as long as all others together
+ON_DEMAND = ("colltable", "net_twohosts")       # only when they are named: each as long as all others together
 OBJECT_PROGRAMS = ("objects", "net_objects")        # C++, with the object library
 GROUPS = {"network": NETWORK_PROGRAMS, "coc": COC_PROGRAMS, "mcast": ("mcast", "net_mcast"),
           "sync": ("notify", "fuzzy", "background", "cshift", "laplace", "net_notify", "net_fuzzy", "net_cshift"),
           "composite": ("net_ucx", "net_rma", "anysource", "net_anysource", "net_all_open", "net_init", *COC_PROGRAMS, "threads")}
 # The others are named like their program.
 EXECUTABLES = {"net_loss": "pingpong", "net_recovery": "pingpong", "net_ucx": "pingpong", "net_rma": "rma", "net_all_open": "pingpong",
-               "net_alltoall": "coll", "net_colltable": "colltable"}
+               "net_alltoall": "coll", "net_colltable": "colltable", "net_twohosts": "colltable"}
 COLLECTIVES = ("barrier", "allreduce", "bcast", "alltoall")
-# Of colltable: all that have a row, and those that are also measured with a buffer that the caller writes; first is ours alone.
+# Of colltable: all that have a row, and those that are also measured with a buffer that the caller writes.
 FIRST_CALLS = "first"
 TABLE = ("barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather", "allgatherv", "alltoall", "alltoallv", "reduce_scatter",
          "scan", "ibarrier", "ibcast", "iallreduce", "ialltoall", "bcast_written", "allreduce_written", FIRST_CALLS)
 # Beyond the table: only when they are named.
 TABLE_MORE = ("igather", "iscatter", "iallgather", "ialltoallv", "ireduce", "ireduce_scatter", "iscan", "neighbor_allgather", "neighbor_alltoall",
               "ineighbor_alltoall")
-TABLE_RANKS = (2, 4, 8, 16)
+RANKS = (2, 4, 8, 16)
 EXAMPLES = ("sor", "othello", "jacobi", "cshift", "laplace")    # in examples/, and not with the arguments and the output of bench.h
 
 # The descriptions of the clusters. On the first the kernel hands 64 KB over at once, as with a network card that cuts them up; on
 # the second each packet goes, and is lost, by itself.
 HOSTS, LOSSY_HOSTS = "test/coc/four-hosts", "test/coc/lossy-hosts"
 COLD_SIZES = (8, 1024, 16384, 262144)
+SEVERAL_SIZES = {"rate": "8,1024,65536", "bibw": "1024,65536,1048576"}      # of several pairs; one alone has all sizes
 RMA_CROWD = 8                       # on one host: seven on the memory of one
 CROWD = 16                          # ranks on four hosts
 LOSSES = (0, 1, 5, 20)              # percent
@@ -228,10 +230,64 @@ def _udp_jobs(program, time, long_time):
             for ranks in APPLICATION_RANKS]
 
 
-def plan(only, ranks, cores, quick, table_ranks=TABLE_RANKS, operations=TABLE):
-    """All jobs of one repetition. A collective has a job of its own: one that never ends costs only itself. `table_ranks` and `operations` are those of
-    colltable."""
-    budget = 0.03 if quick else 0.15
+def _place(program, ranks, cores):
+    """Where a program runs that is the same on one host and on two. On hosts that share too few cores ours must be told so, see COC_WAIT."""
+    if not program.startswith("net_"):
+        return {}
+    return dict(cluster=HOSTS, hosts=("a", "b"), environment=COC_WAIT if ranks > cores else ())
+
+
+def _pairs_jobs(program, ranks, cores, time, long_time):
+    kind = program.removeprefix("net_")
+    jobs = []
+    for count in ranks:
+        sizes = map(str, COLD_SIZES) if kind == "cold" else [SEVERAL_SIZES[kind]] if count > 2 else [""]
+        jobs += [Job(program, count, (long_time if count > cores else time) + (("--sizes", size) if size else ()), **_place(program, count, cores))
+                 for size in sizes]
+    return jobs
+
+
+def _table_jobs(program, ranks, operations, cores, budget):
+    short = ("--time", str(budget / 4))
+    return [Job(program, count, short + ("--operation", operation) + (("--sizes", "8,65536") if operation == FIRST_CALLS else ()),
+                **_place(program, count, cores)) for count in ranks for operation in operations]
+
+
+# The rows that tell most, in five minutes: programs, ranks, what they are to measure, and which metrics count.
+QUICK = (
+    ("pingpong", 2, ("--sizes", "8,4096,65536,1048576"), ("latency",)),
+    ("cold", 2, ("--sizes", "8"), ("first", "first 100")),
+    ("rate", 2, ("--sizes", "8,65536"), ("rate",)),
+    ("bibw", 2, ("--sizes", "1048576"), ("bandwidth",)),
+    ("put", 2, ("--sizes", "8"), ("latency_allocate",)),
+    ("colltable", 2, ("--operation", "allreduce", "--sizes", "8,65536"), ("allreduce",)),
+    ("colltable", 8, ("--operation", "barrier"), ("barrier",)),
+    ("colltable", 8, ("--operation", "bcast", "--sizes", "65536"), ("bcast",)),
+    ("colltable", 8, ("--operation", "alltoall", "--sizes", "4096"), ("alltoall",)),
+    ("net_pingpong", 2, ("--sizes", "8,16384,1048576"), ("latency",)),
+    ("net_rate", 2, ("--sizes", "64"), ("rate",)),
+    ("net_bibw", 2, ("--sizes", "1048576"), ("bandwidth",)),
+)
+
+
+def quick_plan(only, cores):
+    return [Job(program, ranks, ("--time", "0.05") + arguments, **_place(program, ranks, cores))
+            for program, ranks, arguments, _ in QUICK if program in only]
+
+
+def quick_rows():
+    """How many there are."""
+    return sum(len(metrics) * (arguments[-1].count(",") + 1) for _, _, arguments, metrics in QUICK)
+
+
+def is_quick_row(key):
+    return any(key[0] == program and key[1] in metrics for program, _, _, metrics in QUICK)
+
+
+def plan(only, ranks, cores, smoke, operations=TABLE):
+    """All jobs of one repetition. A collective has a job of its own: one that never ends costs only itself. `operations` are those of
+    colltable and net_twohosts."""
+    budget = 0.03 if smoke else 0.15
     time = ("--time", str(budget))
     # With more ranks than cores the scheduler is part of what is measured, and with losses chance: average over more of it.
     long_time = ("--time", str(budget * 3))
@@ -243,8 +299,8 @@ def plan(only, ranks, cores, quick, table_ranks=TABLE_RANKS, operations=TABLE):
             jobs.append(Job(program, 0, time))
         elif program in PAIR_PROGRAMS:
             jobs.append(Job(program, 2, time))
-        elif program == "cold":
-            jobs += [Job(program, 2, time + ("--sizes", str(size))) for size in COLD_SIZES]
+        elif program.removeprefix("net_") in PAIRS_PROGRAMS:
+            jobs += _pairs_jobs(program, [count for count in ranks if count % 2 == 0], cores, time, long_time)
         elif program == "rma":
             jobs += [Job(program, 2, time), *(Job(program, 2, time + ("--operation", f"swap_flush{memory}")) for memory in ("", "_create")),
                      Job(program, RMA_CROWD, long_time)]
@@ -253,10 +309,8 @@ def plan(only, ranks, cores, quick, table_ranks=TABLE_RANKS, operations=TABLE):
         elif program == "coll":
             jobs += [Job(program, count, (long_time if count > cores else time) + ("--operation", operation))
                      for count in ranks for operation in COLLECTIVES]
-        elif program == "colltable":
-            short = ("--time", str(budget / 4))
-            jobs += [Job(program, count, short + ("--operation", operation) + (("--sizes", "8,65536") if operation == FIRST_CALLS else ()),
-                         ours_only=operation == FIRST_CALLS) for count in table_ranks for operation in operations]
+        elif program in ("colltable", "net_twohosts"):
+            jobs += _table_jobs(program, ranks, operations, cores, budget)
         elif program == "fuzzy":
             jobs += [Job(program, count, long_time if count > cores else time) for count in ranks]
         elif program == "background":
@@ -278,7 +332,7 @@ def plan(only, ranks, cores, quick, table_ranks=TABLE_RANKS, operations=TABLE):
         elif program == "net_objects":
             jobs.append(Job(program, 2, time + ("--operation", "messages"), HOSTS, ("a", "b"), environment=ON_UDP, ours_only=True))
         elif program == "idle":
-            jobs.append(Job(program, 2, ("--duration", "1" if quick else "3")))
+            jobs.append(Job(program, 2, ("--duration", "1" if smoke else "3")))
         else:
             jobs_of = _udp_jobs if program in UDP_PROGRAMS else _sync_jobs if program in GROUPS["sync"] else _composite_jobs
             jobs += jobs_of(program, time, long_time)

@@ -7,10 +7,10 @@ from xml.sax.saxutils import escape
 from .plan import COC_HOSTS, COC_RANKS, COC_WAYS, COC_WIRES, COMPOSITE, UDP_ALONE, UDP_BETWEEN, coc_variant, mcast_members
 from .text import quantity, size_text
 
-COLOURS = {"ours": "#0072b2", "mpich": "#d55e00", "openmpi": "#009e73",
+COLOURS = {"ours": "#0072b2", "mpich": "#d55e00", "openmpi": "#009e73", "same-source": "#cc79a7",
            COMPOSITE: "#0072b2", UDP_BETWEEN: "#e69f00", UDP_ALONE: "#d55e00",
            "mcast": "#0072b2", "bcast": "#009e73", "create": "#d55e00", "send": "#e69f00"}
-MARKERS = {"ours": "circle", "mpich": "square", "openmpi": "triangle",
+MARKERS = {"ours": "circle", "mpich": "square", "openmpi": "triangle", "same-source": "diamond",
            "mcast": "circle", "bcast": "square", "create": "triangle", "send": "diamond"}
 FOREMOST = ("ours", "mcast")
 WAYS = {"mcast": "MPIX_Mcast", "bcast": "MPI_Bcast, ready communicator", "create": "create, bcast, free", "send": "MPI_Send to each"}
@@ -209,11 +209,11 @@ def panels(title, subtitle, axis, names, groups):
     return drawing.finish()
 
 
-def all_plots(summary, mpis, machine, repetitions):
+def all_plots(summary, mpis, machine):
     """{file name: SVG text}; a plot without data is left out."""
     names = {mpi.name: mpi.title for mpi in mpis}
     setting = (f"{machine['cpu']} ({machine['architecture']}), {machine['cores_used']} cores; "
-               f"median of {repetitions} repetition{'s' if repetitions != 1 else ''}")
+               "medians of the repetitions")
 
     def series(bench, metric, least=1):
         found = {}

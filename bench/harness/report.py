@@ -1,14 +1,17 @@
-"""The table on the terminal, and bench/results.md. In both every figure is a ratio first; the times and rates that it comes
-from stand beside it."""
+"""The tables on the terminal, and bench/results.md from what is recorded in bench/data. In both every figure is a ratio first; the times and
+rates that it comes from stand beside it. Rows won and lost are counted by table, and nothing is chosen."""
 
 import math
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
-from . import bars as bars_module
+from . import bars as bars_module, record
 from .measure import DISTURBED
 from .plan import (ALONE, APPLICATION_RANKS, APPLICATION_SIZES, BY_ALL, COC_COLLECTIVES, COC_RANKS, COMPOSITE, CROWD, LARGE, MCAST_COMPARED, MCAST_MANY, OPEN,
-                   RECOVERIES, WITH_THREAD, WITHOUT_THREAD, coc_variant, loss_variant)
-from .text import markdown_table, number, plain_table, quantity, size_text
+                   RECOVERIES, WITH_THREAD, WITHOUT_THREAD, coc_variant, is_quick_row, loss_variant, quick_rows)
+from .summary import JUDGED, NOISE, NOISE_OF_FEW, Summary
+from .text import markdown_table, number, plain_table, quantities, quantity, size_text, spread
 
 INIT_NAMES = {"init": "MPI_Init", "init_last": "MPI_Init from the last call on", "job": "whole job",
               "rss": "RSS after MPI_Init", "pss": "PSS after MPI_Init", "rss_all_pairs": "RSS, all pairs talked",
@@ -26,7 +29,11 @@ class Section:
     between_hosts: bool = False
     baseline: tuple = ()    # a name, and a function from a key to the key it is also compared with
     columns: object = None  # ratios of its own: a function of summary and MPIs; None: ours against the peers
-    values: object = None   # quantities of its own: a function of summary; None: one for each MPI
+    values: object = None   # quantities of its own, as (MPI, key); None: one for each MPI
+    counted: bool = True    # among the rows won and lost; not what another table says already
+    slack: float = None     # how much slower a row may be; None: none may be lost
+    together: bool = False  # all numbers of ranks for which there are cores are one table
+    matrix: bool = False    # operations by sizes, a table for each number of ranks
 
 
 def _size(key):
@@ -73,49 +80,32 @@ def _is_first(key):
     return key[1].endswith((" first", " later"))
 
 
-EVERY_COLLECTIVE = "Every collective"
-
-
-def _table_sections():
+def _table_sections(program, where, note):
     return [
-        Section(EVERY_COLLECTIVE, "colltable", lambda key: not _is_first(key), _table_label,
-                "Time of a call after a barrier, mean over the ranks; the root is rank 0. `written`: the caller has written its buffer before each call.",
-                lambda key: key[3]),
-        Section("First calls", "colltable", lambda key: key[1].endswith(" first"), lambda key: _table_label(key).replace(" first", ""),
-                "The first call on a new communicator. `/later`: against the tenth on the same communicator.", lambda key: key[3], columns=_no_ratios,
+        Section(f"Every collective{where}", program, lambda key: not _is_first(key), _table_label,
+                "Time of a call after a barrier, mean over the ranks; the root is rank 0. `written`: the caller has written its buffer before each "
+                f"call.{note} Each figure is ours/better with its quartiles; bold ones are lost.", lambda key: key[3], matrix=True),
+        Section(f"First calls{where}", program, lambda key: key[1].endswith(" first"), lambda key: _table_label(key).replace(" first", ""),
+                f"The first call on a new communicator.{note} `/later`: against the tenth on the same communicator.", lambda key: key[3],
                 baseline=("later", lambda key: (key[0], key[1].replace("first", "later"), *key[2:]))),
     ]
 
 
-def table_totals(summary):
-    """Of the rows of colltable: how many are at most as slow as the better peer, how many are slower by more than a tenth, and the geometric mean, by the
-    number of ranks and for all."""
-    ratios = {}
-    for key in summary.keys("colltable"):
-        peer = summary.better_peer(key)
-        ratio = summary.ratio("ours", peer, key) if peer else None
-        if ratio and not _is_first(key):
-            for group in (f"{key[3]} ranks", "all"):
-                ratios.setdefault(group, []).append(ratio)
-    if "all" in ratios:
-        ratios["all"] = ratios.pop("all")       # last
-    return (["", "rows", "<= 1.0", "> 1.1", "geometric mean"],
-            [[group, str(len(values)), str(sum(value <= 1.0 for value in values)), str(sum(value > 1.1 for value in values)),
-              number(math.exp(sum(map(math.log, values)) / len(values)))] for group, values in ratios.items()])
-
-
-def table_lines(summary):
-    """All ratios of colltable, a table for each number of ranks: operations by sizes."""
-    keys = [key for key in summary.keys("colltable") if not _is_first(key) and summary.better_peer(key)]
-    sizes = sorted({key[2] for key in keys if key[2]})
+def _matrix(summary, keys):
+    """All ratios of these keys, a table for each number of ranks: operations by sizes."""
+    sizes = sorted({key[2] for key in keys if key[2]}) or [0]
     lines = []
     for ranks in sorted({key[3] for key in keys}):
-        ratios = {(key[1], key[2]): number(summary.ratio("ours", summary.better_peer(key), key)) for key in keys if key[3] == ranks}
-        names = list(dict.fromkeys(name for name, _ in ratios))
+        ratios = {}
+        for key in keys:
+            better = summary.better_peer(key)
+            if key[3] == ranks and better:
+                mark = "**" if summary.verdict(key, better) == "lost" else ""
+                ratios[key[1], key[2]] = mark + _ratio_cell(summary, ("ours", better, key)) + mark
+        names = dict.fromkeys(name for name, _ in ratios)
         rows = [[name] + [ratios.get((name, size)) or (ratios.get((name, 0), "") if size == sizes[0] else "") for size in sizes] for name in names]
-        lines += [f"{ranks} ranks, ours/better:", "", markdown_table([""] + [size_text(size) for size in sizes], rows), ""]
-    headings, rows = table_totals(summary)
-    return lines + [markdown_table(headings, rows)] if rows else lines
+        lines += [f"{ranks} ranks:", "", markdown_table([""] + [size_text(size) for size in sizes], rows), ""]
+    return lines
 
 
 def _variant(key):
@@ -144,7 +134,8 @@ def _composite(key):
     return _with_variant(key, coc_variant(_variant(key).split(", ")[0], COMPOSITE))
 
 
-IDLE_NAMES = {"idle_messages": "messages", "idle_wakeups": "wake-ups, more than without", "idle_wakeups_at_rest": "wake-ups without"}
+IDLE_NAMES = {"idle_messages": "messages", "idle_wakeups": "wake-ups, more than without, mean of all rounds",
+              "idle_wakeups_most": "wake-ups, more than without, worst round", "idle_wakeups_at_rest": "wake-ups without, mean of all rounds"}
 OTHER_WAYS = ("bcast", "create", "send")
 
 
@@ -152,7 +143,7 @@ def _other_ways(suffix):
     """Ratios of the other ways to our multicast; of the peers, which have none, those with a ready communicator."""
     def columns(summary, mpis):
         def ratio(mpi, way):
-            return lambda key: summary.ratio(mpi, "ours", (key[0], key[1].replace(f"mcast{suffix}", way + suffix), *key[2:]), key)
+            return lambda key: (mpi, "ours", (key[0], key[1].replace(f"mcast{suffix}", way + suffix), *key[2:]), key)
         return ([(f"{way}/mcast", ratio("ours", way)) for way in OTHER_WAYS]
                 + [(f"{mpi.name} bcast/mcast", ratio(mpi.name, "bcast")) for mpi in mpis if mpi.name != "ours"])
     return columns
@@ -281,9 +272,6 @@ def _background_section():
     def with_thread(key):
         return _with_variant(key, WITH_THREAD)
 
-    def values(summary):
-        return [("without", lambda key: summary.value("ours", key)), ("with", lambda key: summary.value("ours", with_thread(key)))]
-
     return Section("The progress thread", "background", lambda key: _variant(key) == WITHOUT_THREAD,
                    lambda key: BACKGROUND[key[1].split(", ")[0]],
                    "The same program without and with `MPIR_CVAR_ASYNC_PROGRESS=1`, 2 ranks. The first row is what the thread costs a "
@@ -292,8 +280,8 @@ def _background_section():
                    "the other rank has started a fuzzy barrier. Without the thread it learns that in its next call, here after 5 ms "
                    "of computing; with it as soon as the thread has woken up, which naps for half a millisecond at a time while the "
                    "rank makes calls itself.",
-                   columns=lambda summary, mpis: [("with/without", lambda key: summary.ratio("ours", "ours", with_thread(key), key))],
-                   values=values)
+                   columns=lambda summary, mpis: [("with/without", lambda key: ("ours", "ours", with_thread(key), key))],
+                   values=[("without", lambda key: ("ours", key)), ("with", lambda key: ("ours", with_thread(key)))])
 
 
 def _ranks(key):
@@ -304,6 +292,18 @@ def _on_ranks(ranks):
     return lambda key: (*key[:3], ranks)
 
 
+def _pairs_sections(prefix, first_use, rate, both, note):
+    return [
+        Section(first_use, prefix + "cold", lambda key: True, lambda key: f"{_size(key)}, {key[1]}, {_ranks(key)}",
+                "One-way time: the means of the first 1, 10 and 100 ping-pongs of a job, and of many later ones; of several pairs at once, the slowest."
+                + note, lambda key: key[3], baseline=("later", lambda key: (key[0], "later", *key[2:]))),
+        Section(rate, prefix + "rate", lambda key: True, lambda key: f"{_size(key)}, {_ranks(key)}",
+                "One direction, a window of 64 messages, all pairs together." + note, lambda key: key[3]),
+        Section(both, prefix + "bibw", lambda key: True, lambda key: f"{_size(key)}, {_ranks(key)}",
+                "Both directions together, a window of 4 messages, all pairs together." + note, lambda key: key[3]),
+    ]
+
+
 # Between hosts. The MPIs of these sections are those with an environment for it.
 NETWORK_SECTIONS = [
     Section("Between hosts: one-way time", "net_pingpong", lambda key: key[1] == "latency", _size,
@@ -311,11 +311,14 @@ NETWORK_SECTIONS = [
             "namespaces joined by a bridge (`test/coc/cluster`, `test/coc/four-hosts`)."),
     Section("Between hosts: bandwidth", "net_pingpong", lambda key: key[1] == "bandwidth" and key[2] >= 4096, _size,
             "Message size over the one-way time of the same ping-pong. The kernel may hand over 64 KB at once, as with a network "
-            "card that cuts messages up."),
+            "card that cuts messages up.", counted=False),
+    *_pairs_sections("net_", "Between hosts: first use", "Between hosts: message rate", "Between hosts: both directions",
+                     " The two of a pair are on two hosts, `ours` over UDP, the others over TCP."),
+    *_table_sections("net_twohosts", " on two hosts", " `ours` over UDP between hosts, the others over TCP."),
     Section("Between hosts: all to one", "net_alltoone", lambda key: True, lambda key: f"{size_text(key[2])}, {_ranks(key)}",
             f"Messages a second at rank 0, to which all others send blocks of 64. 2 ranks are on two hosts; {CROWD} are on "
             "four, so that the others of rank 0's host come over shared memory.",
-            baseline=("one pair", _on_ranks(2))),
+            baseline=("one pair", _on_ranks(2)), together=True),
     Section("Between hosts: loss", "net_loss", lambda key: key[1].startswith("bandwidth"),
             lambda key: f"{_size(key)}, {_variant(key)}",
             "Bandwidth of a ping-pong when packets are lost, each by itself: here the kernel may not hand over more than a "
@@ -326,21 +329,21 @@ NETWORK_SECTIONS = [
             "The same, with `MPIR_CVAR_CH4_COMPOSITE_UDP_RECOVERY` set.",
             baseline=(RECOVERIES[0], lambda key: _with_variant(key, f"{_variant(key).split(', ')[0]}, {RECOVERIES[0]}"))),
     Section("Between hosts: sockets", "net_sockets", lambda key: True, lambda key: f"{key[1].upper()}, {_ranks(key)}",
-            "The most that any rank has open when all pairs have talked."),
+            "The most that any rank has open when all pairs have talked.", counted=False),
     Section("Between hosts: SOR", "net_sor", lambda key: True, _ranks,
             f"Time of `examples/sor.c` with {APPLICATION_SIZES['sor']} points: neighbours exchange rows.",
-            baseline=("one rank", _on_ranks(1))),
+            baseline=("one rank", _on_ranks(1)), together=True),
     Section("Between hosts: Othello", "net_othello", lambda key: True, _ranks,
             f"Time of `examples/othello.c` to depth {APPLICATION_SIZES['othello']}: rank 0 hands out positions, so 2 ranks are not "
             "faster than one.",
-            baseline=("one rank", _on_ranks(1))),
+            baseline=("one rank", _on_ranks(1)), together=True),
     *_mcast_sections("net_mcast", "Multicast between hosts", " Two ranks on each of four hosts; those that wait do not poll "
                      "(`MPIR_CVAR_CH4_COMPOSITE_WAIT=sleep`), since all hosts share the same cores."),
     Section("Between hosts over UCX: one-way time", "net_ucx", lambda key: key[1] == "latency", _size,
             "One rank on each of two hosts, both MPIs with the same UCX, transport and interface (`UCX_TLS=tcp,self`, "
-            "`UCX_NET_DEVICES=lan`)."),
+            "`UCX_NET_DEVICES=lan`).", slack=1.15),
     Section("Between hosts over UCX: bandwidth", "net_ucx", lambda key: key[1] == "bandwidth" and key[2] >= 4096, _size,
-            "Message size over the one-way time of the same ping-pong."),
+            "Message size over the one-way time of the same ping-pong.", counted=False),
     Section("One-sided between hosts", "net_rma", lambda key: "_create" not in key[1], _rma_label,
             "One rank on each of two hosts, memory of MPI_Win_allocate; over UCX both MPIs with the same transport and interface."),
     Section("Between hosts: one-way time with MPI_ANY_SOURCE", "net_anysource", lambda key: key[1].startswith("latency"),
@@ -383,15 +386,11 @@ NETWORK_SECTIONS = [
 SECTIONS = [
     Section("One-way time", "pingpong", lambda key: key[1] == "latency", _size, "Ping-pong between two ranks."),
     Section("Bandwidth", "pingpong", lambda key: key[1] == "bandwidth" and key[2] >= 4096, _size,
-            "Message size over the one-way time of the same ping-pong."),
+            "Message size over the one-way time of the same ping-pong.", counted=False),
     Section("One-way time with MPI_ANY_SOURCE", "anysource", lambda key: key[1] == "latency", _size,
             "`/named`: against receives that name the other rank, in the same job.", baseline=("named", _named)),
     Section("One-way time of strided vectors", "strided", lambda key: True, _size, "Blocks of 64 bytes, and as many between them."),
-    Section("First use", "cold", lambda key: True, lambda key: f"{_size(key)}, {key[1]}",
-            "One-way time: the means of the first 1, 10 and 100 ping-pongs of a job, and of many later ones.",
-            baseline=("later", lambda key: (key[0], "later", *key[2:]))),
-    Section("Message rate", "rate", lambda key: True, _size, "One direction, a window of 64 messages."),
-    Section("Bi-directional bandwidth", "bibw", lambda key: True, _size, "Both directions together, a window of 4 messages."),
+    *_pairs_sections("", "First use", "Message rate", "Bi-directional bandwidth", ""),
     Section("Threads", "threads", lambda key: True, lambda key: f"{_size(key)}, {key[1]}",
             "Messages a second between two ranks under MPI_THREAD_MULTIPLE, both ways together: rank 0 with one thread that sends "
             "and receives in turn, with a thread for each, and both ranks with a thread for each; then both with 2, 4 and "
@@ -404,7 +403,7 @@ SECTIONS = [
             lambda key: f"{key[1]}{' ' + size_text(key[2]) if key[2] else ''}, {key[3]} ranks",
             "Time per operation, of the slowest rank. The root of the broadcast moves; 4 KB of the all-to-all is what each "
             "pair exchanges."),
-    *_table_sections(),
+    *_table_sections("colltable", "", ""),
     _fuzzy_section("fuzzy", "Barriers", ""),
     _background_section(),
     _cshift_section("cshift", "Circular shift", ""),
@@ -426,23 +425,30 @@ SECTIONS = [
 
 
 def _columns(summary, mpis):
-    """(heading, function of a key) for each ratio."""
+    """(heading, function from a key to what the ratio is of) for each ratio."""
     names = [mpi.name for mpi in mpis]
     peers = [name for name in names if name != "ours"]
     if not peers:
         return []
     if "ours" not in names:
-        return [(f"{peers[0]}/{peers[1]}", lambda key: summary.ratio(peers[0], peers[1], key))] if len(peers) == 2 else []
-    columns = [(f"ours/{peer}", lambda key, peer=peer: summary.ratio("ours", peer, key)) for peer in peers]
+        return [(f"{peers[0]}/{peers[1]}", lambda key: (peers[0], peers[1], key))] if len(peers) == 2 else []
+    columns = [(f"ours/{peer}", lambda key, peer=peer: ("ours", peer, key)) for peer in peers]
     if len(peers) > 1:
-        columns.insert(0, ("ours/better", lambda key: summary.ratio("ours", summary.better_peer(key), key)))
+        columns.insert(0, ("ours/better", lambda key: ("ours", summary.better_peer(key), key)))
     return columns
 
 
-def _section_rows(summary, mpis, section):
+def _ratio_cell(summary, of):
+    return spread(summary.ratio(*of), summary.ratio_quartiles(*of))
+
+
+def _keys(summary, section):
     keys = [key for key in summary.keys(section.program) if section.wanted(key)]
-    if section.order:
-        keys.sort(key=section.order)
+    return sorted(keys, key=section.order) if section.order else keys
+
+
+def _section_rows(summary, mpis, section, keys, with_quartiles=False):
+    """Headings and rows for these keys. On a terminal the quartiles of the quantities are left out."""
     columns = section.columns(summary, mpis) if section.columns else None
     if section.between_hosts or columns is not None:
         mpis = [mpi for mpi in mpis if any(summary.value(mpi.name, key) is not None for key in keys)]
@@ -450,17 +456,98 @@ def _section_rows(summary, mpis, section):
         columns = _columns(summary, mpis)
     if section.baseline:
         name, baseline_of = section.baseline
-        columns += [(f"{mpi.name}/{name}", lambda key, mpi=mpi: summary.ratio(mpi.name, mpi.name, key, baseline_of(key)))
-                    for mpi in mpis]
-    values = (section.values(summary) if section.values
-              else [(mpi.name, lambda key, mpi=mpi: summary.value(mpi.name, key)) for mpi in mpis])
-    rows = [[section.label(key)] + [number(ratio(key)) for _, ratio in columns]
-            + [quantity(value(key), summary.units[key]) for _, value in values] for key in keys]
-    headings = [""] + [heading for heading, _ in columns + values]
-    better = "higher is better" if keys and summary.higher_is_better(keys[0]) else "lower is better"
-    if len({summary.higher_is_better(key) for key in keys}) > 1:
-        better = "latency: lower is better; bandwidth: higher is better"
-    return headings, rows, better
+        columns += [(f"{mpi.name}/{name}", lambda key, mpi=mpi: (mpi.name, mpi.name, key, baseline_of(key))) for mpi in mpis]
+    values = section.values or [(mpi.name, lambda key, mpi=mpi: (mpi.name, key)) for mpi in mpis]
+
+    def value_cell(key, of):
+        return quantities(summary.value(*of), summary.quartiles(*of) if with_quartiles else None, summary.units[key])
+
+    rows = [[section.label(key)] + [_ratio_cell(summary, ratio(key)) for _, ratio in columns] + [value_cell(key, value(key)) for _, value in values]
+            for key in keys]
+    return [""] + [heading for heading, _ in columns + values], rows
+
+
+def _better(summary, keys):
+    directions = {summary.higher_is_better(key) for key in keys}
+    if len(directions) > 1:
+        return "latency: lower is better; bandwidth: higher is better"
+    return "higher is better" if True in directions else "lower is better"
+
+
+@dataclass
+class Table:
+    """The rows of a section on a number of ranks, and how they stand against the better peer and each of them."""
+    title: str
+    program: str
+    between_hosts: bool
+    crowded: bool           # more ranks than cores
+    slack: float
+    keys: list
+    repetitions: int        # of the row with the fewest
+    counts: dict = field(default_factory=dict)      # {peer or "better": Counter of "won", "noise", "lost"}
+    slowness: list = field(default_factory=list)    # of each row, against the better peer: above 1 ours is slower
+
+    @property
+    def command(self):
+        return f"bench/run --only {self.program}"
+
+    @property
+    def place(self):
+        return ("between hosts" if self.between_hosts else "one host") + (", more ranks than cores" if self.crowded else ", a core for each rank")
+
+
+def _count(summary, table):
+    for key in table.keys:
+        better = summary.better_peer(key)
+        for name, peer in [("better", better), *((peer, peer) for peer in summary.peers)]:
+            verdict = summary.verdict(key, peer)
+            if verdict:
+                table.counts.setdefault(name, Counter())[verdict] += 1
+        ratio = summary.ratio("ours", better, key)
+        if ratio:
+            table.slowness.append(1 / ratio if summary.higher_is_better(key) else ratio)
+    return table
+
+
+def tables(summary, cores):
+    """All tables in which ours and a peer can be compared."""
+    found = []
+    for section in SECTIONS if any(summary.value("ours", key) is not None for key in summary.keys()) else []:
+        groups = {}
+        for key in _keys(summary, section) if section.counted else []:
+            if summary.better_peer(key):
+                groups.setdefault((key[3] > cores, 0 if section.together else key[3]), []).append(key)
+        for (crowded, ranks), keys in sorted(groups.items()):
+            title = section.title + (f", {ranks} ranks" if ranks and len(groups) > 1 else "") + (", more ranks than cores" if crowded else "")
+            found.append(_count(summary, Table(title, section.program, section.between_hosts, crowded, section.slack, keys,
+                                               min(summary.repetitions("ours", key) for key in keys))))
+    return found
+
+
+def _counted_row(title, group, peers):
+    def cell(peer):
+        counts = sum((table.counts.get(peer, Counter()) for table in group), Counter())
+        return " / ".join(str(counts[verdict]) for verdict in ("won", "noise", "lost")) if counts else "-"
+
+    slowness = [value for table in group for value in table.slowness]
+    return [title, str(sum(len(table.keys) for table in group)), cell("better"),
+            number(math.exp(sum(map(math.log, slowness)) / len(slowness))) if slowness else "-", *(cell(peer) for peer in peers),
+            str(min(table.repetitions for table in group))]
+
+
+def counted(found, peers):
+    """Headings and rows: by place, all, and each table."""
+    places = [(place, [table for table in found if table.place == place]) for place in dict.fromkeys(table.place for table in found)]
+    groups = places + ([("all", found)] if len(places) > 1 else [])
+    rows = [_counted_row(f"**{place}**", group, peers) for place, group in groups] + [_counted_row(table.title, [table], peers) for table in found]
+    return ["Table", "Rows", "Better peer", "Mean", *peers, "Repetitions"], rows
+
+
+COUNTED_NOTE = ("Rows **won / within noise / lost**, against the better peer and against each. Won or lost: three quarters of the repetitions say so, and the "
+                f"median differs by more than {100 * NOISE:.0f} % (with fewer than {JUDGED} repetitions {100 * NOISE_OF_FEW:.0f} %). Mean: the geometric one "
+                "of ours/better, turned so that below 1 ours is better. What one table says and another one says as well is counted once.")
+CROWDED_NOTE = ("More ranks than cores: these rows compare ways of waiting, not ways of sending. Who polls keeps the one from running for whom he waits; `ours` "
+                "sleeps, `openmpi` yields its core, MPICH's own device polls.")
 
 
 PLOTS = (("One-way time", "latency"), ("Bandwidth", "bandwidth"), ("Collectives", "collectives"),
@@ -500,6 +587,13 @@ def _limit_rows(summary, mpis):
     return headings, rows
 
 
+def _limit_lines(summary, mpis):
+    headings, rows = _limit_rows(summary, mpis)
+    return ["## Against the machine", "", "`bench/run --only limits,pingpong,coll,net_limits,net_pingpong,net_loss`", "",
+            "What the machine does without MPI (`bench/limits.cc`) is 1. Two cores can copy together, so a bandwidth "
+            "above one CMA call is possible.", "", markdown_table(headings, rows), "", _socket_sentence(summary), ""] if rows else []
+
+
 def _socket_sentence(summary):
     flag = summary.value("machine", ("limits", "flag", 8, 0))
     parts = []
@@ -510,13 +604,13 @@ def _socket_sentence(summary):
     return f"8 B one-way over loopback sockets, in core-to-core flags: {'; '.join(parts)}." if parts else ""
 
 
-def _paper_lines(summary):
+def _paper_lines(summary, cores):
     """The measurements of the paper that PM(UDP) starts from, beside ours. It prints its times as graphs only."""
     def against_tcp(*key):
         return number(summary.ratio("ours", "mpich", key))
 
     def application(program):
-        return ", ".join(f"{against_tcp(program, 'time', 0, ranks)} ({ranks} ranks)" for ranks in APPLICATION_RANKS[1:])
+        return ", ".join(f"{against_tcp(program, 'time', 0, ranks)} ({ranks} ranks)" for ranks in APPLICATION_RANKS[1:] if ranks <= cores)
 
     def sockets(mpi, metric):
         return quantity(summary.value(mpi, ("net_sockets", metric, 0, CROWD)), "sockets")
@@ -534,64 +628,155 @@ def _paper_lines(summary):
             "compares a protocol over UDP with TCP in the same two applications. **Its column is the paper's own**, from other "
             "machines: SPARCstation 20 and 10 Mbit/s Ethernet for the ping-pong, FreeBSD and 1 to 8 processes for the "
             "applications, whose times it shows in graphs only. Here UDP is `ours` and TCP is `mpich`. Below 1, UDP is "
-            "faster.", "",
+            "faster. Applications on as many ranks as there are cores: with more, it would be sleeping against polling.", "",
             markdown_table(["", "the paper", "here"], rows, (0, 1, 2)), ""]
 
 
-def terminal(summary, mpis, bars):
+def terminal(summary, mpis, bars, found):
     parts = []
     for section in SECTIONS:
-        headings, rows, better = _section_rows(summary, mpis, section)
-        if rows:
-            parts.append(f"{section.title} ({better})\n" + plain_table(headings, rows))
-    headings, rows = table_totals(summary)
-    if rows:
-        parts.append(f"{EVERY_COLLECTIVE}, ours/better\n" + plain_table(headings, rows))
+        keys = _keys(summary, section)
+        if keys:
+            parts.append(f"{section.title} ({_better(summary, keys)})\n" + plain_table(*_section_rows(summary, mpis, section, keys)))
     for bench, where in (("limits", "The machine"), ("net_limits", "Between hosts,")):
         limits = [[f"{key[1]}{' ' + size_text(key[2]) if key[2] else ''}",
                    quantity(summary.value("machine", key), summary.units[key])] for key in summary.keys(bench)]
         if limits:
             parts.append(f"{where} without MPI\n" + plain_table(["", "value"], limits))
     if bars:
-        parts.append("Bars\n" + plain_table(bars_module.HEADINGS, [bars_module.row(bar) for bar in bars]) + "\n"
-                     + bars_module.counted(bars))
+        bars = [bar for bar in bars if bar.verdict != "not run"]
+        parts.append("Bars\n" + plain_table(bars_module.HEADINGS, [bars_module.row(bar) for bar in bars]) + "\n" + bars_module.counted(bars))
+    if found:
+        headings, rows = counted(found, summary.peers)
+        parts.append("Rows won / within noise / lost\n" + plain_table(headings, [[row[0].strip("*"), *row[1:]] for row in rows]))
     return "\n\n".join(parts)
 
 
-def markdown(summary, mpis, bars, machine, repetitions, failures, plots):
-    """The text of bench/results.md; `plots` are the paths of the plots relative to it."""
+def quick_lines(summary, mpis, cores, table=markdown_table):
+    """The rows of --quick: one table, whatever they are of."""
+    def label(key):
+        what = " ".join(dict.fromkeys([key[0], *key[1].split("_"), *([size_text(key[2])] if key[2] else [])]))
+        return f"{what}, {key[3]} ranks" + (", more than cores" if key[3] > cores else "")
+
+    keys = [key for key in summary.keys() if is_quick_row(key)]
+    verdicts = Counter(summary.verdict(key, summary.better_peer(key)) for key in keys)
+    missing = quick_rows() - len(keys)
+    return [f"Of {len(keys)} rows, against the better peer: {verdicts['won']} won, {verdicts['noise']} within noise, {verdicts['lost']} lost"
+            + (f"; {missing} more were not run" if missing else "") + ". A time: lower is better; a rate: higher is better.", "",
+            table(*_section_rows(summary, mpis, Section("", "", None, label), keys))]
+
+
+def _plural(count, what):
+    return f"{count} {what}{'s' if count != 1 else ''}"
+
+
+def _machine_text(machine):
+    return f"{machine['cpu']} ({machine['architecture']}), {machine['cores_used']} of {machine['nproc']} cores used, Linux {machine['kernel']}, {machine['compiler']}"
+
+
+def _all_of(measurements, name):
+    return ", ".join(dict.fromkeys(str(one[name]) for one in measurements))
+
+
+def _when(measurements):
+    return f"{_all_of(measurements, 'date')}, commit {_all_of(measurements, 'commit')} (code of {_all_of(measurements, 'code')})"
+
+
+def _about(measurements, main_machine):
+    """When, of which commit, how often, with which seed, and how quiet it was; a line."""
+    summary = summary_of(measurements)
+    counts = sorted({summary.repetitions(mpi, key) for mpi in ("ours", "machine") for key in summary.keys()} - {0})
+    repetitions = _plural(counts[-1], "repetition") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} repetitions"
+    disturbed = max(one["disturbed_runs"] for one in measurements)
+    elsewhere = [_machine_text(one["machine"]) for one in measurements if _machine_text(one["machine"]) != main_machine]
+    return (f"{repetitions}, {_when(measurements)}, seed {_all_of(measurements, 'seed')}; others "
+            f"took more than {100 * DISTURBED:.0f} % of the cores in {100 * disturbed:.0f} % of the runs." + (f" Of its own: {elsewhere[0]}." if elsewhere else ""))
+
+
+def recorded_mpis(measurements):
+    """As they were last."""
+    found = {mpi["name"]: SimpleNamespace(**mpi) for one in measurements for mpi in one["mpis"]}
+    return sorted(found.values(), key=lambda mpi: ("ours", "mpich", "openmpi", "same-source").index(mpi.name))
+
+
+def summary_of(measurements):
+    return Summary(record.runs(measurements), [mpi.name for mpi in recorded_mpis(measurements) if mpi.name != "ours"])
+
+
+def _section_lines(summary, mpis, section, about, plots, cores):
+    keys = _keys(summary, section)
+    better = _better(summary, keys)
+    lines = [f"## {section.title}", "", f"`bench/run --only {section.program}`: {about}", "",
+             (section.note + " " if section.note else "") + better[0].upper() + better[1:] + ".", ""]
+    for crowded in (False, True):
+        part = [key for key in keys if (key[3] > cores) == crowded]
+        if part:
+            compared = crowded and section.columns is None and any(summary.better_peer(key) for key in part)
+            lines += ([CROWDED_NOTE, ""] if compared else []) + (
+                _matrix(summary, part) if section.matrix else [markdown_table(*_section_rows(summary, mpis, section, part, True)), ""])
+    for title, plot in PLOTS:
+        if section.title == title and plot + ".svg" in plots:
+            lines += [f"![{title}](plots/{plot}.svg)", ""]
+    return lines
+
+
+def read_earlier(text):
+    """{title: section} of a text in markdown."""
+    parts = text.split("\n## ")[1:]
+    return {part.split("\n", 1)[0]: ["## " + part.strip(), ""] for part in parts}
+
+
+def markdown(recorded, earlier, plots):
+    """The text of bench/results.md from {program: measurements}. A section that this harness has not measured is taken from `earlier`, if it is
+    there. `plots` are the names of files in bench/plots."""
+    whole = [one for program, measurements in recorded.items() if program != record.QUICK for one in measurements]
+    everything = whole + recorded.get(record.QUICK, [])
+    summary, mpis = summary_of(whole), recorded_mpis(everything)
+    cores = min((one["machine"]["cores_used"] for one in everything), default=2)
+    machine = Counter(_machine_text(one["machine"]) for one in everything).most_common(1)[0][0] if everything else "none"
+    found = tables(summary, cores)
+    bars = bars_module.judge(summary, found) if whole else []
+    earlier, body, old = dict(earlier), [], []
+    for section in SECTIONS:
+        if _keys(summary, section):
+            body += _section_lines(summary, mpis, section, _about(recorded[section.program], machine), plots, cores)
+            earlier.pop(section.title, None)
+        elif section.title in earlier:
+            old.append(section.title)
+            body += earlier.pop(section.title)
     lines = [
         "# Results of the benchmarks", "",
-        "Written by `bench/run --write`, which reproduces all of it; the command under a title reproduces that part. Every "
-        "figure is a ratio of medians measured in the same run, in which the MPIs take turns; times and rates stand beside "
-        "the ratios for orientation and do not travel to other machines. `ours/better` is against the better of the two "
-        "peers.", "",
-        f"Machine: {machine['cpu']} ({machine['architecture']}), {machine['cores_used']} of {machine['nproc']} cores used, "
-        f"Linux {machine['kernel']}, {machine['compiler']}. {repetitions} repetition{'s' if repetitions != 1 else ''}, "
-        f"{machine['date']}. Others took more than {100 * DISTURBED:.0f} % of the cores in {100 * machine['disturbed_runs']:.0f} % of the "
-        "runs.", "",
-        markdown_table(["Name", "MPI"], [[mpi.name, f"{mpi.title}: {mpi.version()}"] for mpi in mpis], (0, 1)), "",
-        "## Bars", "", bars_module.counted(bars), "",
-        markdown_table(bars_module.HEADINGS + ["Command"], [bars_module.row(bar) + [f"`{bar.command}`"] for bar in bars],
-                       (0, 1, 2, 5, 6)), "",
-    ]
-    for section in SECTIONS:
-        headings, rows, better = _section_rows(summary, mpis, section)
-        if not rows:
-            continue
-        lines += [f"## {section.title}", "", f"`bench/run --only {section.program}`", "",
-                  (section.note + " " if section.note else "") + better[0].upper() + better[1:] + ".", ""]
-        lines += (table_lines(summary) if section.title == EVERY_COLLECTIVE else [markdown_table(headings, rows)]) + [""]
-        for title, plot in PLOTS:
-            if section.title == title and plot + ".svg" in plots:
-                lines += [f"![{title}]({plots[plot + '.svg']})", ""]
-    lines += _paper_lines(summary)
-    headings, rows = _limit_rows(summary, mpis)
-    if rows:
-        lines += ["## Against the machine", "", "`bench/run --only limits,pingpong,coll,net_limits,net_pingpong,net_loss`", "",
-                  "What the machine does without MPI (`bench/limits.cc`) is 1. Two cores can copy together, so a bandwidth "
-                  "above one CMA call is possible.", "", markdown_table(headings, rows), "", _socket_sentence(summary), ""]
+        "Generated by `bench/run --report` from `bench/data/`, where every repetition of every row is; `bench/run --write` measures and records all of "
+        "it, the command under a title that part. A figure is the median of the ratios of the repetitions, in each of which the MPIs take turns "
+        "in an order that is drawn anew; in brackets its quartiles. `ours/better` is against the best of the peers. Times and rates stand beside "
+        "for orientation and do not travel to other machines.", "",
+        f"Machine: {machine}. Measured: {_when(everything) if everything else 'nothing yet'}.", "",
+        markdown_table(["Name", "MPI"], [[mpi.name, f"{mpi.title}: {mpi.version}"] for mpi in mpis], (0, 1)), "",
+        "## Rows won and lost", ""]
+    if found:
+        headings, rows = counted(found, summary.peers)
+        lines += [COUNTED_NOTE, "", markdown_table(headings, rows), ""]
+    if record.QUICK in recorded:
+        quick = recorded[record.QUICK]
+        lines += [f"The rows that tell most, `bench/run --quick`: {_about(quick, machine)}", "",
+                  *quick_lines(summary_of(quick), recorded_mpis(quick), cores), ""]
+    if old:
+        lines += [f"Not measured by this harness yet: {_plural(len(old), 'table')} below, which say so and are not counted here.", ""]
+    if bars:
+        ran = [bar for bar in bars if bar.verdict != "not run"]
+        lines += ["## Bars", "", bars_module.counted(bars), "",
+                  markdown_table(bars_module.HEADINGS + ["Command"], [bars_module.row(bar) + [f"`{bar.command}`"] for bar in ran], (0, 1, 2, 5, 6)), ""]
+    lines += body
+    for title, ready, text in (
+            ("Between hosts: beside the paper", "net_pingpong" in recorded, lambda: _paper_lines(summary, cores)),
+            ("Against the machine", "limits" in recorded, lambda: _limit_lines(summary, mpis))):
+        lines += text() if ready else []
+        if ready:
+            earlier.pop(title, None)
+    lines += [line for section in earlier.values() for line in section]
+    failures = dict.fromkeys(f"- {failure['mpi']}, {failure['job']}: {failure['reason']}." for one in whole for failure in one["failures"])
     if failures:
-        lines += ["## Runs that failed", ""]
-        lines += [f"- {failure['mpi']}, {failure['job']}: {failure['reason']}." for failure in failures] + [""]
+        lines += ["## Runs that failed", "", *failures, ""]
+    if mpis:
+        lines += ["## How the MPIs were built", "", *(f"- {mpi.name}: `{mpi.flags}`" for mpi in mpis), ""]
     return "\n".join(lines)

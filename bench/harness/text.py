@@ -42,6 +42,21 @@ def quantity(value, unit):
     return f"{number(value)} {unit}"
 
 
+def spread(value, quartiles):
+    """With its quartiles where there are any."""
+    return number(value) + (f" ({number(quartiles[0])}..{number(quartiles[1])})" if quartiles and quartiles[0] != quartiles[1] else "")
+
+
+def quantities(value, quartiles, unit):
+    """The same with a unit, which is named once where it is that of all."""
+    text = quantity(value, unit)
+    if not quartiles or quartiles[0] == quartiles[1]:
+        return text
+    name = " " + text.rpartition(" ")[2]
+    both = [quantity(one, unit) for one in quartiles]
+    return f"{text} ({'..'.join(one.removesuffix(name) if all(other.endswith(name) for other in both) else one for one in both)})"
+
+
 def plain_table(headings, rows):
     """Aligned columns: the first to the left, all others to the right."""
     widths = [max(len(line[i]) for line in [headings] + rows) for i in range(len(headings))]

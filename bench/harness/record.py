@@ -1,0 +1,65 @@
+"""What was measured, kept: a file for each program in bench/data, from which bench/results.md is made.
+
+A file is a list of measurements. `--write` keeps the new one in their place, `--add` beside them: so many repetitions can be collected in pieces for
+which the machine is quiet. A measurement says when, of which commit, by which command and seed it was made, on what machine, with which
+MPIs and how much others disturbed it; its rows have a value for each repetition, null where there is none."""
+
+import json
+import os
+import subprocess
+
+QUICK = "quick"             # the name of what `--quick` keeps: few rows of many programs
+
+
+def commit(root):
+    """Of the checkout, and the last one that changed what is measured; with a plus when that is changed and not committed."""
+    def git(*arguments):
+        found = subprocess.run(["git", "-C", root, *arguments], capture_output=True, text=True)
+        return found.stdout.strip() if found.returncode == 0 else "unknown"
+    code = ("--", "src", "maint", "configure.ac", "Makefile.am")
+    return {"commit": git("rev-parse", "--short", "HEAD"), "code": git("log", "-1", "--format=%h", *code) + ("+" if git("status", "--porcelain", *code) else "")}
+
+
+def measurement(runs, **about):
+    """The rows of these runs, with what else is known about them."""
+    rows, repetitions = {}, 1 + max(run["repetition"] for run in runs)
+    for run in runs:
+        row = rows.setdefault((run["bench"], run["metric"], run["size"], run["ranks"]), {
+            "bench": run["bench"], "metric": run["metric"], "size": run["size"], "ranks": run["ranks"], "unit": run["unit"], "values": {}})
+        row["values"].setdefault(run["mpi"], [None] * repetitions)[run["repetition"]] = float(f"{run['value']:.4g}")
+    return {**about, "rows": list(rows.values())}
+
+
+def _text(measurements):
+    """A row is a line."""
+    parts = []
+    for one in measurements:
+        about = json.dumps({name: value for name, value in one.items() if name != "rows"}, indent=1)
+        parts.append(about[:-2] + ',\n "rows": [\n  ' + ",\n  ".join(json.dumps(row) for row in one["rows"]) + "\n ]\n}")
+    return "[" + ",\n".join(parts) + "]\n"
+
+
+def load(folder):
+    """{program: its measurements}."""
+    found = {}
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        if name.endswith(".json"):
+            with open(os.path.join(folder, name)) as file:
+                found[name.removesuffix(".json")] = json.load(file)
+    return found
+
+
+def keep(folder, program, new, add):
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, program + ".json")
+    before = load(folder).get(program, []) if add else []
+    with open(path + ".new", "w") as file:
+        file.write(_text(before + [new]))
+    os.replace(path + ".new", path)
+
+
+def runs(measurements):
+    """As they were measured; a repetition of one measurement is none of another."""
+    return [{"mpi": mpi, "repetition": (i, repetition), "value": value, **{name: row[name] for name in ("bench", "metric", "size", "ranks", "unit")}}
+            for i, one in enumerate(measurements) for row in one["rows"] for mpi, values in row["values"].items()
+            for repetition, value in enumerate(values) if value is not None]
