@@ -37,9 +37,10 @@ struct Line {
     std::size_t bytes;
 };
 
-bool has_pieces(pm_collective operation)
+// Two ranks gather and scatter as one sends to the other.
+bool has_pieces(pm_collective operation, int ranks)
 {
-    return operation != PM_COLL_BARRIER && operation != PM_COLL_GATHER && operation != PM_COLL_SCATTER;
+    return operation != PM_COLL_BARRIER && (ranks == 2 || (operation != PM_COLL_GATHER && operation != PM_COLL_SCATTER));
 }
 
 std::string upper(std::string text)
@@ -155,6 +156,9 @@ std::size_t usual_limit(pm_collective operation, int ranks, bool crowded)
             return ranks <= (crowded ? PM_TEAM_REDUCE_PIECES_CROWD : PM_TEAM_REDUCE_PIECES_RANKS) ? SIZE_MAX : PM_TEAM_PAGE;
         case PM_COLL_ALLTOALL:
             return crowded && ranks > PM_TEAM_ALLTOALL_PIECES_RANKS ? PM_TEAM_ALLTOALL_PIECES : SIZE_MAX;
+        case PM_COLL_GATHER:
+        case PM_COLL_SCATTER:
+            return crowded ? PM_TEAM_PAGE : SIZE_MAX;
         case PM_COLL_ALLREDUCE:
         case PM_COLL_REDUCE_SCATTER:
         case PM_COLL_ALLGATHER:
@@ -208,12 +212,12 @@ pm_switch pm_switch_of(const pm_choices *choices, pm_collective operation, int r
         return {.board = 0, .memory = 0, .messages = 1};
     // A scan goes from rank to rank, by nothing but the board.
     if (choice == Choice::board || !reads || operation == PM_COLL_SCAN)
-        return {.board = has_pieces(operation) ? SIZE_MAX : PM_TEAM_PAGE, .memory = 0, .messages = 0};
+        return {.board = has_pieces(operation, ranks) ? SIZE_MAX : PM_TEAM_PAGE, .memory = 0, .messages = 0};
     if (choice == Choice::memory)
         return {.board = 0, .memory = 1, .messages = 0};
     const Line *line = line_of(choices->table, operation, ranks);
     std::size_t limit = line != nullptr ? line->bytes : usual_limit(operation, ranks, crowded);
-    return {.board = has_pieces(operation) ? limit : std::min<std::size_t>(limit, PM_TEAM_PAGE), .memory = 1, .messages = 0};
+    return {.board = has_pieces(operation, ranks) ? limit : std::min<std::size_t>(limit, PM_TEAM_PAGE), .memory = 1, .messages = 0};
 }
 
 int pm_by_leaders(const pm_choices *choices, pm_collective operation, size_t bytes)

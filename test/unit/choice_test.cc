@@ -44,9 +44,9 @@ void expect_switch(const pm_switch &its, std::size_t board, bool memory)
 }
 
 // What goes page by page, if it is longer than one.
-bool has_pieces(pm_collective operation)
+bool has_pieces(pm_collective operation, int ranks = 8)
 {
-    return operation != PM_COLL_BARRIER && operation != PM_COLL_GATHER && operation != PM_COLL_SCATTER;
+    return operation != PM_COLL_BARRIER && (ranks == 2 || (operation != PM_COLL_GATHER && operation != PM_COLL_SCATTER));
 }
 
 // A file with this text, while it is needed.
@@ -84,6 +84,8 @@ TEST(Choice, WhatIsTakenWithoutSettings)
     for (bool crowded : {false, true}) {
         for (pm_collective operation : {PM_COLL_BARRIER, PM_COLL_GATHER, PM_COLL_SCATTER})
             expect_switch(choices.of(operation, 8, true, crowded), PM_TEAM_PAGE, true);
+        for (pm_collective operation : {PM_COLL_GATHER, PM_COLL_SCATTER})
+            expect_switch(choices.of(operation, 2, true, crowded), crowded ? PM_TEAM_PAGE : endless, true);
         for (pm_collective operation : {PM_COLL_ALLREDUCE, PM_COLL_REDUCE_SCATTER, PM_COLL_ALLGATHER})
             expect_switch(choices.of(operation, 8, true, crowded), endless, true);
         expect_switch(choices.of(PM_COLL_SCAN, 8, true, crowded), endless, false);
@@ -97,7 +99,7 @@ TEST(Choice, WhatIsTakenWithoutSettings)
     }
     for (int i = 0; i < PM_COLLECTIVES; ++i) {
         auto operation = static_cast<pm_collective>(i);
-        expect_switch(choices.of(operation, 2, false), has_pieces(operation) ? endless : PM_TEAM_PAGE, false);
+        expect_switch(choices.of(operation, 2, false), has_pieces(operation, 2) ? endless : PM_TEAM_PAGE, false);
     }
 }
 

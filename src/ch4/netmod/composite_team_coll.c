@@ -77,29 +77,40 @@ static int bcast_piece(team_t * team, const data_t * data, int root)
     return mpi_errno;
 }
 
-int MPIDI_COMPOSITE_team_bcast(team_t * team, void *buffer, MPI_Aint count, MPI_Datatype type, int root)
+/* What may be longer than a page. */
+static int bcast_in_pieces(team_t * team, const data_t * data, int root)
 {
     int mpi_errno = MPI_SUCCESS;
-    data_t data = data_of(buffer, count, type);
     char *flat, *packed = NULL;
 
-    if (data.bytes > team->limit)
-        return bcast_by_address(team, &data, root);
-    if (data.bytes <= PM_TEAM_PAGE)
-        return bcast_piece(team, &data, root);
-    mpi_errno = flatten(&data, team->rank == root, &flat, &packed);
+    if (data->bytes <= PM_TEAM_PAGE)
+        return bcast_piece(team, data, root);
+    mpi_errno = flatten(data, team->rank == root, &flat, &packed);
     MPIR_ERR_CHECK(mpi_errno);
-    for (size_t at = 0; at < data.bytes; at += PM_TEAM_PAGE) {
-        data_t piece = data_of(flat + at, (MPI_Aint) MPL_MIN(data.bytes - at, PM_TEAM_PAGE), MPI_BYTE);
+    for (size_t at = 0; at < data->bytes; at += PM_TEAM_PAGE) {
+        data_t piece = data_of(flat + at, (MPI_Aint) MPL_MIN(data->bytes - at, PM_TEAM_PAGE), MPI_BYTE);
         mpi_errno = bcast_piece(team, &piece, root);
         MPIR_ERR_CHECK(mpi_errno);
     }
     if (packed && team->rank != root)
-        mpi_errno = copy_to(&data, packed);
+        mpi_errno = copy_to(data, packed);
 
   fn_fail:
     MPL_free(packed);
     return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_team_bcast(team_t * team, void *buffer, MPI_Aint count, MPI_Datatype type, int root)
+{
+    data_t data = data_of(buffer, count, type);
+
+    return data.bytes > team->limit ? bcast_by_address(team, &data, root) : bcast_in_pieces(team, &data, root);
+}
+
+/* Of two ranks one has what is long for the other; `whole` is what the choice was made by. */
+static bool goes_in_pieces(const team_t * team, size_t whole)
+{
+    return team->ranks == 2 && whole > PM_TEAM_PAGE && whole <= team->limit;
 }
 
 /* What is long is written to the root by those who have it, all at the same time. */
@@ -243,8 +254,15 @@ int MPIDI_COMPOSITE_team_gather(team_t * team, const void *sendbuf, MPI_Aint sen
     data_t mine = data_or_none(sendbuf, sendcount, sendtype);
     parts_t all = { 0 };
 
+    if (team->rank != root && goes_in_pieces(team, mine.bytes))
+        return bcast_in_pieces(team, &mine, 1 - root);
     if (team->rank == root)
         all = equal_parts(recvbuf, recvcount, recvtype);
+    if (team->rank == root && goes_in_pieces(team, part_of(&all, root).bytes)) {
+        data_t own = part_of(&all, root), other = part_of(&all, 1 - root);
+        int mpi_errno = bcast_in_pieces(team, &other, 1 - root);
+        return mpi_errno || in_place ? mpi_errno : copy_between(&mine, &own);
+    }
     return gather(team, in_place && team->rank == root ? NULL : &mine, &all, root, true);
 }
 
@@ -301,8 +319,15 @@ int MPIDI_COMPOSITE_team_scatter(team_t * team, const void *sendbuf, MPI_Aint se
     data_t mine = data_or_none(recvbuf, recvcount, recvtype);
     parts_t all = { 0 };
 
+    if (team->rank != root && goes_in_pieces(team, 2 * mine.bytes))
+        return bcast_in_pieces(team, &mine, root);
     if (team->rank == root)
         all = equal_parts(sendbuf, sendcount, sendtype);
+    if (team->rank == root && goes_in_pieces(team, 2 * part_of(&all, root).bytes)) {
+        data_t own = part_of(&all, root), other = part_of(&all, 1 - root);
+        int mpi_errno = bcast_in_pieces(team, &other, root);
+        return mpi_errno || in_place ? mpi_errno : copy_between(&own, &mine);
+    }
     return scatter(team, &all, in_place && team->rank == root ? NULL : &mine, root, true);
 }
 
