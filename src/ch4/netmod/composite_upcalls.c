@@ -4,6 +4,7 @@
 #include "composite_handlers.h"
 #include "composite_matching.h"
 #include "composite_send.h"
+#include "composite_vectors.h"
 #include "netmod/core/handlers.h"
 #include "netmod/core/setup.h"
 #include "mpidig_pt2pt_callbacks.h"
@@ -20,7 +21,8 @@ int MPIDI_COMPOSITE_lost(void)
 
 /* Datatypes in pieces. MPICH's engine reaches the middle of a type by walking there from its beginning: to pack or unpack each piece
  * by itself would take the square of the time, and it loses its way when a piece ends within nested types. So a message that leaves
- * in pieces is packed as a whole before the first, and one that arrives in pieces is gathered before it is unpacked. */
+ * in pieces is packed as a whole before the first, and one that arrives in pieces is gathered before it is unpacked. Those that are
+ * regular need neither: they go from their places to the device and back. */
 typedef struct {
     MPIDI_COMPOSITE_am_request_t original;
     size_t begin;               /* of the bytes in `data` */
@@ -62,7 +64,12 @@ static bool is_whole(const MPIDI_COMPOSITE_am_request_t * send, size_t offset, s
 void MPIDI_COMPOSITE_pack(void *request, size_t offset, void *destination, size_t size)
 {
     MPIDI_COMPOSITE_am_request_t *send = &MPIDI_COMPOSITE_AM_REQUEST((MPIR_Request *) request);
+    MPIDI_COMPOSITE_regular_t regular;
 
+    if (send->count != PACKED && MPIDI_COMPOSITE_is_regular(send->datatype, &regular)) {
+        MPIDI_COMPOSITE_copy_regular(&regular, (char *) send->buffer, offset, destination, size, true);
+        return;
+    }
     if (send->count != PACKED && !is_whole(send, offset, size))
         pack_rest(send, offset);
     if (send->count == PACKED) {
@@ -90,11 +97,65 @@ static void *gather_buffer(MPIR_Request * rreq, size_t total)
     return contiguous ? NULL : MPL_malloc(total, MPL_MEM_BUFFER);
 }
 
+#define IN_PLACE (-1)           /* a count nothing gathered has: each piece goes to its places */
+
+/* Before the first piece. Where the message does not fit, or ends within an element, it is the engine that says so. */
+static bool goes_in_place(MPIR_Request * rreq, size_t total)
+{
+    MPIDI_COMPOSITE_regular_t regular;
+    MPIDIG_rreq_async_t *incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
+    MPI_Datatype datatype = MPIDIG_REQUEST(rreq, datatype);
+    MPIR_Datatype *type;
+
+    if (incoming->recv_type != MPIDIG_RECV_DATATYPE || (size_t) incoming->in_data_sz != total || rreq->status.MPI_ERROR ||
+        HANDLE_IS_BUILTIN(datatype))
+        return false;
+    incoming->offset = 0;
+    MPIR_Datatype_get_ptr(datatype, type);
+    return !type->is_contig && type->builtin_element_size > 0 && total % type->builtin_element_size == 0 &&
+        MPIDI_COMPOSITE_is_regular(datatype, &regular);
+}
+
+/* True when this was the last piece. */
+static bool put_in_place(MPIR_Request * rreq, void *piece, size_t piece_size)
+{
+    MPIDIG_rreq_async_t *incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
+    MPIDI_COMPOSITE_regular_t regular;
+
+    MPIDI_COMPOSITE_is_regular(MPIDIG_REQUEST(rreq, datatype), &regular);
+    MPIDI_COMPOSITE_copy_regular(&regular, MPIDIG_REQUEST(rreq, buffer), incoming->offset, piece, piece_size, false);
+    incoming->offset += piece_size;
+    incoming->in_data_sz -= piece_size;
+    if (incoming->in_data_sz != 0)
+        return false;
+    MPIR_STATUS_SET_COUNT(rreq->status, incoming->offset);
+    return true;
+}
+
+/* As MPICH's handlers do it, but for those that are regular. */
+static void received_whole(int tag, void *header, void *data, size_t total)
+{
+    MPIR_Request *rreq = NULL;
+
+    MPIDIG_global.target_msg_cbs[tag] (header, NULL, total, MPIDIG_AM_ATTR__IS_ASYNC, &rreq);
+    if (rreq == NULL)
+        return;
+    if (goes_in_place(rreq, total))
+        put_in_place(rreq, data, total);
+    else
+        MPIDIG_recv_copy(data, rreq);
+    MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
+}
+
 static void end_of_gathered(MPIR_Request * rreq)
 {
-    void *buffer = (void *) MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer;
+    MPIDIG_rreq_async_t *incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
+    char *buffer = (char *) MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer;
 
-    MPIDIG_recv_copy(buffer, rreq);
+    if (MPIDI_COMPOSITE_AM_REQUEST(rreq).count == IN_PLACE)
+        put_in_place(rreq, buffer + incoming->offset, incoming->in_data_sz);
+    else
+        MPIDIG_recv_copy(buffer, rreq);
     MPL_free(buffer);
     MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
 }
@@ -131,7 +192,7 @@ static void *keep(const MPIDIG_hdr_t * header, const void *piece, size_t piece_s
 
 static void end_of_kept(kept_t * kept)
 {
-    MPIDIG_global.target_msg_cbs[MPIDIG_SEND] (&kept->header, kept->data, kept->total, 0, NULL);
+    received_whole(MPIDIG_SEND, &kept->header, kept->data, kept->total);
     MPL_free(kept);
 }
 
@@ -154,7 +215,7 @@ static void more(void *request, void *piece, size_t piece_size)
     }
     gathered = &MPIDI_COMPOSITE_AM_REQUEST(rreq);
     if (gathered->buffer == NULL) {
-        if (MPIDIG_recv_copy_seg(piece, piece_size, rreq))
+        if (gathered->count == IN_PLACE ? put_in_place(rreq, piece, piece_size) : MPIDIG_recv_copy_seg(piece, piece_size, rreq))
             MPIDIG_REQUEST(rreq, req->target_cmpl_cb) (rreq);
         return;
     }
@@ -260,8 +321,9 @@ static void *arrived_in_part(const pm_envelope * envelope, void *piece, size_t p
     if (rreq == NULL)
         return NULL;
     MPIDIG_recv_setup(rreq);
-    MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = gather_buffer(rreq, total);
-    MPIDI_COMPOSITE_AM_REQUEST(rreq).count = 0;
+    MPIDI_COMPOSITE_AM_REQUEST(rreq).count = goes_in_place(rreq, total) ? IN_PLACE : 0;
+    MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer =
+        MPIDI_COMPOSITE_AM_REQUEST(rreq).count == IN_PLACE ? NULL : gather_buffer(rreq, total);
     more(rreq, piece, piece_size);
     return rreq;
 }
@@ -277,7 +339,10 @@ void *MPIDI_COMPOSITE_generic_arrived(pm_core * core, const pm_envelope * envelo
         will_not_be_pulled(((MPIDIG_send_cts_msg_t *) envelope->header)->sreq_ptr);
     }
     if (likely(piece_size == total)) {
-        MPIDIG_global.target_msg_cbs[envelope->tag] (envelope->header, piece, total, 0, NULL);
+        if (total > 0 && (envelope->tag == MPIDIG_SEND || envelope->tag == MPIDIG_SEND_DATA))
+            received_whole(envelope->tag, envelope->header, piece, total);
+        else
+            MPIDIG_global.target_msg_cbs[envelope->tag] (envelope->header, piece, total, 0, NULL);
         return NULL;
     }
     return arrived_in_part(envelope, piece, piece_size, total);
@@ -314,6 +379,9 @@ static void *place(void *request)
 
     if (kept_of(request))
         return kept_of(request)->data;
+    /* A device that asks puts more at one place than it would hand over piece by piece. */
+    if (MPIDI_COMPOSITE_AM_REQUEST(rreq).count == IN_PLACE)
+        MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = MPL_malloc(whole_size(rreq), MPL_MEM_BUFFER);
     if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer)
         return (void *) MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer;
     incoming = &MPIDIG_REQUEST(rreq, req->recv_async);
@@ -392,6 +460,7 @@ static int take_matched(MPIR_Request * rreq, void *offer)
         destination = MPL_malloc(incoming->in_data_sz, MPL_MEM_BUFFER);
         MPIR_ERR_CHKANDJUMP(destination == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
         MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = destination;
+        MPIDI_COMPOSITE_AM_REQUEST(rreq).count = goes_in_place(rreq, incoming->in_data_sz) ? IN_PLACE : 0;
     }
     pm_take(offer, destination, rreq);
 
