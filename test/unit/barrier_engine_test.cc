@@ -338,6 +338,26 @@ TEST(BarrierEngine, ABoardIsUsedAgainBeforeASlowRankHasSeenItsLastBarrier)
     EXPECT_EQ(*last, 1);
 }
 
+TEST(BarrierEngine, APollSaysThatSomebodyOfTheHostHasCome)
+{
+    Job job({3, 3, true});
+    job.open(1);
+    for (int rank = 0; rank < 3; ++rank)
+        job.start(rank);
+    job.settle();  // where the board is, everybody knows from now on
+    for (int barrier = 0; barrier < 3; ++barrier) {
+        job.start(0);
+        while (job.engine(0).poll()) {
+        }
+        job.start(1);
+        EXPECT_TRUE(job.engine(0).poll()) << "who waits does not sleep yet";
+        EXPECT_FALSE(job.engine(0).poll());
+        job.start(2);
+        job.settle();
+        ASSERT_EQ(job.engine(0).in_flight(), 0u);
+    }
+}
+
 TEST(BarrierEngine, WhatCannotBeIsDroppedAndCounted)
 {
     using Kind = BarrierMessage::Kind;

@@ -90,6 +90,19 @@ TEST(Card, AShortCardWithoutUdpHasANetworkOfUcx)
     EXPECT_EQ(read->id(), card.id());
 }
 
+TEST(Card, AShortCardIsFullWithItsLastByte)
+{
+    Card card = example();
+    card.udp.clear();
+    card.networks[0].device_card = bytes_of(Card::max_short_size - 17, 3);
+    auto brief = card.write_short();
+    EXPECT_EQ(brief.size(), Card::max_short_size);
+    ASSERT_TRUE(Card::read(brief));
+    EXPECT_EQ(Card::read(brief)->networks.size(), 1u);
+    card.networks[0].device_card.push_back({});
+    EXPECT_LT(card.write_short().size(), Card::max_short_size) << "one byte more, and it is not said";
+}
+
 TEST(Card, DiffersFromThatOfAnotherProcess)
 {
     Card card = example(), other = example();

@@ -1,5 +1,6 @@
 // The core as MPICH's C code sees it, in one process that sends to itself.
 #include "base/gate.h"
+#include "coll/boards.h"
 #include "netmod/core/core.h"
 #include "netmod/core/handlers.h"
 #include "netmod/core/shared.h"
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "netmod/routing/settings.h"
@@ -525,6 +527,26 @@ TEST_F(Core, SharedMemoryIsPulledWithoutTheHelpOfTheKernel)
     EXPECT_EQ(pm_shared_alloc(core, PM_SHARED_LIMIT + 1), nullptr);
     pm_shared_free(core, block);
     EXPECT_EQ(pm_shared_alloc(core, 1), block) << "a block that was given back is used again";
+}
+
+TEST_F(Core, BoardsOfABlockAreGivenOneByOneAndTakenBack)
+{
+    struct Board {
+        alignas(64) std::uint32_t word;
+    };
+    open();
+    pm::coll::Boards<Board> boards(core);
+    std::vector<Board *> made;
+    for (std::size_t i = 0; i <= PM_SHARED_LIMIT / sizeof(Board); ++i) {  // of two blocks
+        made.push_back(boards.make());
+        ASSERT_NE(made.back(), nullptr) << i;
+        EXPECT_EQ(std::exchange(made.back()->word, 1), 0u) << i;
+    }
+    Board *back = made[made.size() / 2];
+    boards.free(back);
+    EXPECT_EQ(boards.make(), back);
+    std::ranges::sort(made);
+    EXPECT_EQ(std::ranges::adjacent_find(made), made.end());
 }
 
 TEST_F(Core, TheRendezvousFollowsTheSettingAndTheNumberOfRanks)

@@ -28,6 +28,8 @@ TEST(Process, LivesUntilItEnds)
     siginfo_t information;
     ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &information, WEXITED | WNOWAIT), 0);
     EXPECT_TRUE(process_has_ended(child)) << "it is a zombie";
+    EXPECT_TRUE(detail::read_process(child).ended) << "where a process has no descriptor, /proc says the same";
+    EXPECT_FALSE(detail::read_process(getpid()).ended);
     ASSERT_EQ(waitpid(child, nullptr, 0), child);
     EXPECT_TRUE(process_has_ended(child));
     close(pipe_ends[0]);

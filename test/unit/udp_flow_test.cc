@@ -108,6 +108,21 @@ TEST(UdpCongestion, GrowsByAPacketInARoundTripAfterALoss)
     EXPECT_LE(congestion.window(), before + packet);
 }
 
+TEST(UdpCongestion, GrowsFastAfterASilenceUntilHalfOfWhatItWas)
+{
+    Congestion congestion;
+    while (congestion.window() < 32 * packet)
+        congestion.on_acknowledged(congestion.window(), packet, true);
+    const std::size_t half = congestion.window() / 2;
+    congestion.on_silence(packet);
+    congestion.on_acknowledged(half - 1 - congestion.window(), packet, true);
+    EXPECT_EQ(congestion.window(), half - 1);
+    congestion.on_acknowledged(packet, packet, true);
+    EXPECT_EQ(congestion.window(), half);
+    congestion.on_acknowledged(packet, packet, true);
+    EXPECT_LT(congestion.window(), half + packet) << "from there on by a packet in a round trip";
+}
+
 TEST(UdpCongestion, KeepsRoomForSomePackets)
 {
     Congestion congestion;
@@ -238,6 +253,16 @@ TEST(UdpBufferShare, WhoWasHeardInTheLastPeriodStillCounts)
     EXPECT_EQ(share.share(), 150u * 1024);
     share.on_heard(&a, 1s + 12ms);
     EXPECT_EQ(share.share(), 300u * 1024);
+}
+
+TEST(UdpBufferShare, APeriodEndsWithItsLastMoment)
+{
+    BufferShare share(400 * 1024);
+    std::uint32_t a = 0, b = 0, c = 0;
+    share.on_heard(&a, 1s);
+    share.on_heard(&b, 1s);
+    share.on_heard(&c, 1s + 5ms);
+    EXPECT_EQ(share.share(), 150u * 1024) << "two in the last period, one in this";
 }
 
 TEST(UdpBufferShare, ALongPauseForgetsEverybody)
