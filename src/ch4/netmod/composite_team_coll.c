@@ -60,16 +60,22 @@ static int bcast_by_address(team_t * team, const data_t * data, int root)
     return mpi_errno;
 }
 
-static int bcast_piece(team_t * team, const data_t * data, int root)
+/* The first of what is left, which is how much a piece says it is: so others notice at the first one that they expect another size. */
+static int bcast_piece(team_t * team, const data_t * data, size_t left, int root)
 {
     const char *said;
     int mpi_errno;
 
-    if (team->rank == root)
-        return enter_with(team, data);
+    if (team->rank == root) {
+        mpi_errno = MPIDI_COMPOSITE_team_room(team, data->bytes);
+        MPIR_ERR_CHECK(mpi_errno);
+        mpi_errno = copy_from(data, pm_team_place(team->team, data->bytes));
+        pm_team_enter(team->team, left, team->collective);
+        return mpi_errno;
+    }
     mpi_errno = enter_with_nothing(team);
     MPIR_ERR_CHECK(mpi_errno);
-    mpi_errno = hear(team, root, data->bytes, &said);
+    mpi_errno = hear(team, root, left, &said);
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = copy_to(data, said);
 
@@ -84,12 +90,12 @@ static int bcast_in_pieces(team_t * team, const data_t * data, int root)
     char *flat, *packed = NULL;
 
     if (data->bytes <= PM_TEAM_PAGE)
-        return bcast_piece(team, data, root);
+        return bcast_piece(team, data, data->bytes, root);
     mpi_errno = flatten(data, team->rank == root, &flat, &packed);
     MPIR_ERR_CHECK(mpi_errno);
     for (size_t at = 0; at < data->bytes; at += PM_TEAM_PAGE) {
         data_t piece = data_of(flat + at, (MPI_Aint) MPL_MIN(data->bytes - at, PM_TEAM_PAGE), MPI_BYTE);
-        mpi_errno = bcast_piece(team, &piece, root);
+        mpi_errno = bcast_piece(team, &piece, data->bytes - at, root);
         MPIR_ERR_CHECK(mpi_errno);
     }
     if (packed && team->rank != root)

@@ -380,7 +380,7 @@ static void *place(void *request)
     if (kept_of(request))
         return kept_of(request)->data;
     /* A device that asks puts more at one place than it would hand over piece by piece. */
-    if (MPIDI_COMPOSITE_AM_REQUEST(rreq).count == IN_PLACE)
+    if (MPIDI_COMPOSITE_AM_REQUEST(rreq).count == IN_PLACE && MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer == NULL)
         MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer = MPL_malloc(whole_size(rreq), MPL_MEM_BUFFER);
     if (MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer)
         return (void *) MPIDI_COMPOSITE_AM_REQUEST(rreq).buffer;
