@@ -147,19 +147,28 @@ static void fill(buffer_t * buffer, int source, int round)
         buffer->memory[i] = (char) ((i * 2654435761u >> 13) + (size_t) source * 31 + (size_t) round);
 }
 
+enum { asked, unasked, matched, ways };
+
 /* One message to the next rank, one from the last, as the types say; what has come is as long as it should be. */
-static void pass(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type, int size, int expected)
+static void pass(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type, int size, int way)
 {
     const int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
     MPI_Request requests[2];
     MPI_Status statuses[2];
     int count;
 
-    if (expected) {
+    if (way == asked) {
         MPI_Irecv(in, in_count, in_type, from, 1, MPI_COMM_WORLD, &requests[0]);
         MPI_Barrier(MPI_COMM_WORLD);
         MPI_Isend(out, out_count, out_type, to, 1, MPI_COMM_WORLD, &requests[1]);
         MPI_Waitall(2, requests, statuses);
+    } else if (way == matched) {
+        MPI_Message message;
+
+        MPI_Issend(out, out_count, out_type, to, 1, MPI_COMM_WORLD, &requests[1]);
+        MPI_Mprobe(from, 1, MPI_COMM_WORLD, &message, &statuses[0]);
+        MPI_Mrecv(in, in_count, in_type, &message, &statuses[0]);
+        MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
     } else {
         MPI_Isend(out, out_count, out_type, to, 1, MPI_COMM_WORLD, &requests[1]);
         MPI_Probe(from, 1, MPI_COMM_WORLD, &statuses[0]);
@@ -174,7 +183,7 @@ static void play(int round)
 {
     const int most = 1 << draw(4, 19);
     MPI_Datatype type = drawn(most);
-    const int expected = draw(0, 1);
+    const int way = draw(0, ways - 1);
     int size, count, spare = draw(0, 2), position = 0;
     char *out_packed, *in_packed, *from_packed;
     buffer_t out, in, wanted;
@@ -200,12 +209,12 @@ static void play(int round)
     MPI_Pack(out.base, count, type, out_packed, size, &position, MPI_COMM_SELF);
 
     memset(in.memory, '.', in.room);
-    pass(out.base, count, type, in.base, count + spare, type, size, expected);
+    pass(out.base, count, type, in.base, count + spare, type, size, way);
     EXPECT(memcmp(in.memory, wanted.memory, in.room) == 0, "round %d, %d bytes: wrong as they are", round, size);
-    pass(out.base, count, type, in_packed, size, MPI_PACKED, size, expected);
+    pass(out.base, count, type, in_packed, size, MPI_PACKED, size, way);
     EXPECT(memcmp(in_packed, from_packed, (size_t) size) == 0, "round %d, %d bytes: wrong when received packed", round, size);
     memset(in.memory, '.', in.room);
-    pass(out_packed, size, MPI_PACKED, in.base, count + spare, type, size, expected);
+    pass(out_packed, size, MPI_PACKED, in.base, count + spare, type, size, way);
     EXPECT(memcmp(in.memory, wanted.memory, in.room) == 0, "round %d, %d bytes: wrong when sent packed", round, size);
 
     MPI_Type_free(&type);
@@ -215,6 +224,54 @@ static void play(int round)
     free(out_packed);
     free(in_packed);
     free(from_packed);
+}
+
+/* Numbers into every other place: fewer than there are places, and more, which is an error and does not touch what is behind. */
+static void too_few_and_too_many(int number, int way)
+{
+    const int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
+    double *out = calloc((size_t) number, sizeof *out), *in = calloc((size_t) number * 2, sizeof *in);
+    int class, elements;
+    MPI_Datatype half, whole;
+    MPI_Request request, received;
+    MPI_Status status;
+
+    MPI_Type_vector(number / 2, 1, 2, MPI_DOUBLE, &half);
+    MPI_Type_vector(number, 1, 2, MPI_DOUBLE, &whole);
+    MPI_Type_commit(&half);
+    MPI_Type_commit(&whole);
+    for (int i = 0; i < number; i++)
+        out[i] = i + 1;
+
+    MPI_Isend(out, number - 3, MPI_DOUBLE, to, 2, MPI_COMM_WORLD, &request);
+    MPI_Recv(in, 1, whole, from, 2, MPI_COMM_WORLD, &status);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Get_elements(&status, whole, &elements);
+    EXPECT(elements == number - 3, "%d numbers came, not %d", elements, number - 3);
+    EXPECT(in[2 * (number - 4)] == number - 3 && in[2 * (number - 3)] == 0, "%d numbers: wrong at the end", number - 3);
+
+    memset(in, 0, (size_t) number * 2 * sizeof *in);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (way == asked) {
+        MPI_Irecv(in, 1, half, from, 3, MPI_COMM_WORLD, &received);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_Isend(out, number, MPI_DOUBLE, to, 3, MPI_COMM_WORLD, &request);
+    if (way != asked) {
+        MPI_Probe(from, 3, MPI_COMM_WORLD, &status);
+        MPI_Irecv(in, 1, half, from, 3, MPI_COMM_WORLD, &received);
+    }
+    MPI_Error_class(MPI_Wait(&received, MPI_STATUS_IGNORE), &class);
+    EXPECT(class == MPI_ERR_TRUNCATE, "%d numbers into %d: class %d", number, number / 2, class);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    for (int i = 2 * (number / 2) - 1; i < 2 * number; i++)
+        EXPECT(in[i] == 0, "%d numbers into %d: place %d has %f", number, number / 2, i, in[i]);
+
+    MPI_Type_free(&half);
+    MPI_Type_free(&whole);
+    free(out);
+    free(in);
 }
 
 int main(int argc, char **argv)
@@ -229,6 +286,9 @@ int main(int argc, char **argv)
     state = argc > 2 ? (uint64_t) atoi(argv[2]) : 1;
     for (int round = 0; round < rounds; round++)
         play(round);
+    for (int number = 8; number <= 80000; number *= 10)
+        for (int way = asked; way <= unasked; way++)
+            too_few_and_too_many(number, way);
     here = wrong;
     MPI_Allreduce(&here, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
