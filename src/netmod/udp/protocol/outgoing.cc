@@ -73,7 +73,7 @@ void Outgoing::make_fragment(const Message &message, SendProgress *progress, std
     // The message's header is never cut; a packet that it makes too long goes in parts.
     std::size_t room = std::max(packet_size - sizeof(Header), header_size);
     std::size_t piece = std::min(room - header_size, payload.size - progress->sent);
-    bool copy = header_size != 0 || kind == Body::copied;
+    bool copy = header_size != 0 || kind == Body::copied || payload.size == 0;
     Flight &flight = flights_.emplace_back();
     flight.body_size = header_size + piece;
     if (copy)
