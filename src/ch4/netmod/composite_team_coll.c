@@ -66,13 +66,8 @@ static int bcast_piece(team_t * team, const data_t * data, size_t left, int root
     const char *said;
     int mpi_errno;
 
-    if (team->rank == root) {
-        mpi_errno = MPIDI_COMPOSITE_team_room(team, data->bytes);
-        MPIR_ERR_CHECK(mpi_errno);
-        mpi_errno = copy_from(data, pm_team_place(team->team, data->bytes));
-        pm_team_enter(team->team, left, team->collective);
-        return mpi_errno;
-    }
+    if (team->rank == root)
+        return enter_with_piece(team, data, left);
     mpi_errno = enter_with_nothing(team);
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = hear(team, root, left, &said);

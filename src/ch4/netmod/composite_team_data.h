@@ -142,16 +142,22 @@ MPL_STATIC_INLINE_PREFIX int enter_with_nothing(team_t * team)
     return mpi_errno;
 }
 
-MPL_STATIC_INLINE_PREFIX int enter_with(team_t * team, const data_t * data)
+/* A piece, of so much. */
+MPL_STATIC_INLINE_PREFIX int enter_with_piece(team_t * team, const data_t * data, size_t all)
 {
     int mpi_errno = MPIDI_COMPOSITE_team_room(team, data->bytes);
 
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = copy_from(data, pm_team_place(team->team, data->bytes));
-    pm_team_enter(team->team, data->bytes, team->collective);
+    pm_team_enter(team->team, all, team->collective);
 
   fn_fail:
     return mpi_errno;
+}
+
+MPL_STATIC_INLINE_PREFIX int enter_with(team_t * team, const data_t * data)
+{
+    return enter_with_piece(team, data, data->bytes);
 }
 
 /* Where something is that was left there. */
