@@ -54,19 +54,25 @@ class Progress:
 
 class Measurement:
     """After run(): `runs` has every result, `failures` every job that failed, `disturbances` the share of the cores that
-    others took during each run that counts."""
+    others took during each run that counts, `repetitions` how many there were."""
 
-    def __init__(self, mpis, jobs, clusters, binaries, cores, repetitions, limit, patience, seed=0):
+    def __init__(self, mpis, jobs, clusters, binaries, cores, repetitions, limit, patience, seed=0, within=None):
         self._mpis, self._jobs, self._clusters, self._binaries = mpis, jobs, clusters, binaries
         self._cores, self._repetitions, self._limit = cores, repetitions, limit
         self._random = random.Random(seed)
         self._patience = float(patience)        # seconds left for waiting and for running again
         self._progress = Progress(repetitions * len(jobs))
         self._given_up = set()
+        self._within = within                   # seconds for all repetitions; None means as long as it takes
+        self.repetitions = 0
         self.runs, self.failures, self.disturbances = [], [], []
 
     def run(self):
+        began = time.monotonic()
         for repetition in range(self._repetitions):
+            if repetition and self._too_late(time.monotonic() - began):
+                self._progress.say(f"{repetition} repetitions: there is no time for another.")
+                break
             self._progress.repetition(repetition + 1, self._repetitions)
             for job in self._jobs:
                 title = f"repetition {repetition + 1} of {self._repetitions}: {job}"
@@ -82,7 +88,12 @@ class Measurement:
                 self.runs += results
                 self.disturbances += shares
                 self._progress.done()
+            self.repetitions += 1
         self._progress.finish()
+
+    def _too_late(self, passed):
+        """Whether one more repetition, as long as the others were, would end too late."""
+        return self._within is not None and passed + passed / self.repetitions > self._within
 
     def disturbed(self):
         """The share of runs in which others took more than DISTURBED."""
