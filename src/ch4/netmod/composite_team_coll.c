@@ -486,7 +486,7 @@ typedef struct {
     const exchange_t *exchange;
     bool lent;                  /* we have entered with errands */
     uint64_t pages;             /* somebody needs so many */
-    enum { AWAITED, HEARD, FETCHED, DONE } with[PM_TEAM_RANKS_LIMIT];   /* fetched: by one of the two, when it is copied */
+    enum { AWAITED, HEARD, FETCHED, DONE } with[PM_TEAM_RANKS_LIMIT];   /* fetched: when it is copied */
 } visits_t;
 
 static bool is_through(team_t * team, const visits_t * visits, int rank)
@@ -536,8 +536,8 @@ static int visit(team_t * team, exchange_t * exchange, visits_t * visits, int ra
     return mpi_errno;
 }
 
-/* We have entered the first step. With each of the others, as they come; what goes from memory to memory is copied by whichever of the two
- * comes to it first, so that nobody waits while there is something to copy. How many pages somebody needs. */
+/* We have entered the first step. With each of the others, as they come, and not in turn, so that nobody waits while there is something
+ * to copy. How many pages somebody needs. */
 static int exchange_as_they_come(team_t * team, exchange_t * exchange, bool lent, uint64_t *pages)
 {
     int mpi_errno = MPI_SUCCESS, left = team->ranks - 1;

@@ -6,7 +6,7 @@
 // data on a card, or on a page, of which there are fewer; what is longer still stays where it is, and a card says where that is. There are
 // many notes, so that who broadcasts short data runs far ahead: where ranks share cores, each of them then does much in one turn.
 //
-// What goes from one rank's memory to another's may be copied by either of the two, whichever comes to it first: it claims it.
+// What goes from one rank's memory to another's is claimed before it is read: by who reads it, or by who will not have it read any more.
 //
 // The atomic type is a parameter so that tests run this very code under a seeded scheduler, and how many places there are, so that they see
 // all of them taken.

@@ -66,7 +66,7 @@ int pm_team_has_room_behind(pm_team * team, size_t size);
 void pm_team_finish(pm_team * team, uint64_t step);
 int pm_team_has_finished(const pm_team * team, int rank, uint64_t step);
 
-/* In the step that is looked at, what goes from a rank's memory to another's is copied by whichever of the two claims it first. */
+/* In the step that is looked at, what goes from a rank's memory to another's is claimed by who reads it, or by who withdraws it. */
 int pm_team_claim(pm_team * team, int from, int to);
 void pm_team_has_copied(pm_team * team, int from, int to);
 int pm_team_is_copied(const pm_team * team, int from, int to);
