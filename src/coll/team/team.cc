@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <new>
 
@@ -15,7 +17,7 @@ namespace {
 
 using Board = pm::coll::TeamBoard<std::atomic>;
 static_assert(sizeof(Board::Note) == 320 && PM_TEAM_RANKS_LIMIT * 2 * sizeof(std::uint64_t) <= PM_TEAM_CARD);
-static_assert(Board::cards <= 64 && PM_TEAM_PAGES <= 64 && PM_TEAM_PAGES_CROWD <= 64, "a bit for each");
+static_assert(Board::cards <= 64, "a bit for each");
 
 // All pages of memory that [begin, begin + size) is on; 0, or why not.
 int populate(void *begin, std::size_t size, int how)
@@ -59,7 +61,8 @@ struct pm_team {
     void *memory;
     Board board;
     bool backed_notes = false;                         // of all
-    std::uint64_t backed_cards = 0, backed_pages = 0;  // of ours, a bit for each
+    std::uint64_t backed_cards = 0;                    // of ours, a bit for each
+    std::array<std::uint8_t, std::max(PM_TEAM_PAGES, PM_TEAM_PAGES_CROWD)> backed_pages{};  // of ours, so many units of each
 };
 
 static void wake(pm_team *team)
@@ -123,13 +126,26 @@ int pm_team_look_around(pm_team *team)
     return team->backed_notes;
 }
 
-static bool back_place(pm_team *team, size_t size)
+static bool back_card(pm_team *team)
 {
-    std::uint64_t &backed = Board::is_card(size) ? team->backed_cards : team->backed_pages;
-    const std::uint64_t bit = std::uint64_t{1} << team->board.number_of_place(size);
-    if ((backed & bit) == 0 && !back(team->board.place(size), Board::is_card(size) ? PM_TEAM_CARD : PM_TEAM_PAGE))
+    const std::uint64_t bit = std::uint64_t{1} << team->board.number_of_place(PM_TEAM_ELSEWHERE);
+    if ((team->backed_cards & bit) == 0 && !back(team->board.place(PM_TEAM_ELSEWHERE), PM_TEAM_CARD))
         return false;
-    backed |= bit;
+    team->backed_cards |= bit;
+    return true;
+}
+
+// No more of a page than is written: to back all of it takes longer than a short collective.
+static bool back_page(pm_team *team, size_t size)
+{
+    constexpr size_t unit = 4096;
+    std::uint8_t &backed = team->backed_pages[team->board.number_of_place(size)];
+    const size_t units = (size + unit - 1) / unit;
+    if (units <= backed) [[likely]]
+        return true;
+    if (!back(team->board.place(size), units * unit))
+        return false;
+    backed = static_cast<std::uint8_t>(units);
     return true;
 }
 
@@ -137,7 +153,7 @@ int pm_team_back(pm_team *team, size_t size)
 {
     if (!team->backed_notes && !pm_team_look_around(team)) [[unlikely]]
         return 0;
-    return size <= PM_TEAM_NOTE || back_place(team, size);
+    return size <= PM_TEAM_NOTE || (Board::is_card(size) ? back_card(team) : back_page(team, size));
 }
 
 void pm_team_leave(pm_team *team)
