@@ -1,8 +1,10 @@
 // A queue in one block of memory, which doubles when it is full: for objects that come and go by the thousand.
-// Growing moves them; pointers into the queue are valid until the next emplace_back().
+// Growing moves them; pointers into the queue are valid until the next emplace_back(). One that was popped is destroyed when its slot is
+// used again: whoever holds something that must end sooner lets go of it before.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -13,8 +15,8 @@ class RingQueue {
   public:
     std::size_t size() const { return size_; }
     bool empty() const { return size_ == 0; }
-    T &operator[](std::size_t i) { return slots_[(first_ + i) & (slots_.size() - 1)]; }
-    const T &operator[](std::size_t i) const { return slots_[(first_ + i) & (slots_.size() - 1)]; }
+    T &operator[](std::size_t i) { return slots_[(first_ + i) & mask_]; }
+    const T &operator[](std::size_t i) const { return slots_[(first_ + i) & mask_]; }
     T &front() { return (*this)[0]; }
     T &back() { return (*this)[size_ - 1]; }
 
@@ -23,14 +25,14 @@ class RingQueue {
         if (size_ == slots_.size())
             grow();
         ++size_;
-        return back() = T{};
+        T *slot = &back();
+        std::destroy_at(slot);
+        return *std::construct_at(slot);
     }
 
     void pop_front()
     {
-        front() = T{};
-        first_ = (first_ + 1) & (slots_.size() - 1);
-        --size_;
+        first_ = --size_ == 0 ? 0 : (first_ + 1) & mask_;  // an empty one begins where the memory is near
     }
 
   private:
@@ -40,10 +42,12 @@ class RingQueue {
         for (std::size_t i = 0; i < size_; ++i)
             larger[i] = std::move((*this)[i]);
         slots_ = std::move(larger);
+        mask_ = slots_.size() - 1;
         first_ = 0;
     }
 
     std::vector<T> slots_;  // a power of two
+    std::size_t mask_ = 0;
     std::size_t first_ = 0;
     std::size_t size_ = 0;
 };
