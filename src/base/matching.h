@@ -224,8 +224,9 @@ static inline bool pm_match_is_for(const pm_match_entry *message, uint32_t conte
         (message->tag == tag || tag == PM_ANY_TAG);
 }
 
-/* The first receive that this message fits; it stays in the queue. */
-static inline pm_match_entry *pm_match_receive_of(pm_match_queue *queue, uint32_t context, int32_t source, int32_t tag)
+/* Apart: the first of all is found without a call. */
+__attribute__((noinline))
+static pm_match_entry *pm_match_receive_behind(pm_match_queue *queue, uint32_t context, int32_t source, int32_t tag)
 {
     pm_match_entry *entry = queue->all.first, *best = NULL;
 
@@ -249,6 +250,16 @@ static inline pm_match_entry *pm_match_receive_of(pm_match_queue *queue, uint32_
             best = entry;
     }
     return best;
+}
+
+/* The first receive that this message fits; it stays in the queue. */
+static inline pm_match_entry *pm_match_receive_of(pm_match_queue *queue, uint32_t context, int32_t source, int32_t tag)
+{
+    pm_match_entry *first = queue->all.first;
+
+    if (first == NULL || __builtin_expect(pm_match_fits(first, context, source, tag), 1))
+        return first;
+    return pm_match_receive_behind(queue, context, source, tag);
 }
 
 /* The first message that fits this receive, of which source and tag may be any; it stays in the queue. */

@@ -93,16 +93,24 @@ typedef struct {
     MPIR_Request *request;      /* what the generic layer receives by */
 } blocked_t;
 
+/* Fences, and only where there are other threads: on ARM an acquiring load waits until a releasing store before it has left the core, and the
+ * only thread of a process would wait for its own. */
 static int state_of(blocked_t * blocked)
 {
+    int state = __atomic_load_n((int *) &blocked->state, __ATOMIC_RELAXED);
+
     /* [L2] what it has received is visible, when another thread has put it there; pairs with [L1]. */
-    return __atomic_load_n((int *) &blocked->state, __ATOMIC_ACQUIRE);
+    if (unlikely(MPIR_ThreadInfo.isThreaded))
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return state;
 }
 
 static void end_blocking(blocked_t * blocked, int state)
 {
     /* [L1] publishes what it has received; pairs with [L2]. Nothing of it is touched after this. */
-    __atomic_store_n((int *) &blocked->state, state, __ATOMIC_RELEASE);
+    if (unlikely(MPIR_ThreadInfo.isThreaded))
+        __atomic_thread_fence(__ATOMIC_RELEASE);
+    __atomic_store_n((int *) &blocked->state, state, __ATOMIC_RELAXED);
 }
 
 /* ---- messages that nobody has asked for yet ---- */
