@@ -288,6 +288,44 @@ TEST_F(Paths, WhatANetworkWasMeasuredWithBecomesThePath)
     EXPECT_TRUE(core->measured.empty());
 }
 
+// What waits in the queue is the device's once it has taken it, which tells of its end by itself.
+TEST_F(Paths, AnOfferThatHadToWaitIsMadeOnceWithItsCookie)
+{
+    LoopNetwork able{"fabric"};
+    able.is_able = true;
+    able.answer = Status::again;
+    open({able});
+    pm_peer *peer = connect();
+    ASSERT_NE(peer, nullptr) << pm_error_text();
+    ASSERT_TRUE(pm_can_offer(peer));
+    int cookie = 0;
+    EXPECT_EQ(pm_offer(peer, 1, "head", 4, "data", 4, &cookie), PM_QUEUED);
+    EXPECT_EQ(pm_progress(core), 0);
+    EXPECT_EQ(pm_progress(core), 0);
+    EXPECT_TRUE(network(0).offered.empty());
+    network(0).answer = Status::ok;
+    EXPECT_EQ(pm_progress(core), 1);
+    EXPECT_EQ(network(0).offered, std::vector<void *>{&cookie});
+    EXPECT_EQ(sent_count, 0u) << "nobody has taken it";
+    EXPECT_FALSE(pm_sends_queued(core));
+}
+
+TEST_F(Paths, AMessageStartsTheCountOfPollsInVainAgain)
+{
+    open({{"wire"}});
+    pm_peer *peer = connect();
+    ASSERT_NE(peer, nullptr) << pm_error_text();
+    ASSERT_EQ(pm_crowded(core), 0);
+    core->oversubscribed = true;  // only then they are counted
+    pm::waiter.empty_polls = 0;
+    for (int i = 0; i < 3; ++i)
+        EXPECT_EQ(pm_progress(core), 0);
+    EXPECT_EQ(pm::waiter.empty_polls, 3u);
+    EXPECT_EQ(send(peer, "x"), PM_OK);
+    EXPECT_EQ(pm_progress(core), 1);
+    EXPECT_EQ(pm::waiter.empty_polls, 0u);
+}
+
 // A device that hears nothing while the peer computes: the host is asked. There is no way to its address.
 class SilentHosts : public Paths {
   protected:
