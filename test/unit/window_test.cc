@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/tuning.h"
@@ -64,11 +67,11 @@ class Windows : public testing::Test {
         pm_window *window;
         std::array<std::byte, PM_WINDOW_CARD_MAX> card;
     };
-    Part open(std::uint64_t id, int rank, std::vector<std::byte> *memory, std::uint64_t unit = 1)
+    Part open(std::uint64_t id, int rank, std::vector<std::byte> *memory, std::uint64_t unit = 1, int size_of_group = ranks, std::size_t skipped = 0)
     {
         Part part{};
         std::size_t size = 0;
-        pm_window_setup setup{id, ranks, rank, memory->data(), memory->size(), unit, this, peer_of, memory_of, 1, 1};
+        pm_window_setup setup{id, size_of_group, rank, memory->data() + skipped, memory->size() - skipped, unit, this, peer_of, memory_of, 1, 1};
         part.window = pm_window_open(&setup, part.card.data(), &size);
         opened_.push_back(part.window);
         return part;
@@ -97,9 +100,13 @@ class Windows : public testing::Test {
     LoopNetwork &network() { return (*networks_)[0]; }
 
     static pm_peer *peer_of(void *context, int) { return static_cast<Windows *>(context)->peer_; }
-    static void *memory_of(void *, int, std::uint64_t, std::uint64_t) { return nullptr; }
+    static void *memory_of(void *context, int, std::uint64_t base, std::uint64_t)
+    {
+        return static_cast<Windows *>(context)->sees_all_ ? reinterpret_cast<void *>(base) : nullptr;
+    }
 
     test::TimeLimit limit_{60};
+    bool sees_all_ = false;  // parts of others
     std::unique_ptr<test::LoopNetworks> networks_;
     pm_core *core_ = nullptr;
     pm_peer *peer_ = nullptr;
@@ -343,10 +350,10 @@ TEST_F(Windows, AKeyIsReadToTheLastByteItHasRoomFor)
 // The other rank is this process again, with the same part, which is read and written by the kernel; or with mailboxes that nobody serves.
 class Neighbours : public Windows {
   protected:
-    void open_direct(bool are_served)
+    void open_direct(bool are_served, std::size_t skipped = 0)
     {
         start();
-        Part one = open(1, self, &memory_);
+        Part one = open(1, self, &memory_, 1, ranks, skipped);
         if (are_served) {
             boxes_ = reinterpret_cast<Mailboxes *>(open_mailboxes(core_));
         } else {
@@ -367,8 +374,8 @@ class Neighbours : public Windows {
         EXPECT_TRUE(pm_window_agreed(window_));
         direct_ = pm_window_make_direct(window_);
         ASSERT_NE(direct_, nullptr);
-        ASSERT_FALSE(direct_->by_instructions);
-        ASSERT_NE(window_->targets[other].errands, nullptr);
+        ASSERT_EQ(direct_->by_instructions != 0, sees_all_);
+        ASSERT_EQ(window_->targets[other].errands != nullptr, !sees_all_) << "who sees the memory asks nobody";
     }
     long value(std::size_t offset)
     {
@@ -468,6 +475,24 @@ TEST_P(ErrandsOfNeighbours, AreNotForWhatIsLongOrComesAloneAndIsNotShort)
     EXPECT_EQ(pm_errands_settle(window_), 1);
 }
 
+// An element may begin with the last byte of a stripe.
+class ErrandsAtAnOddAddress : public Neighbours, public testing::WithParamInterface<bool> {
+  protected:
+    void SetUp() override { open_direct(GetParam(), 1); }
+};
+
+TEST_P(ErrandsAtAnOddAddress, ChangeElementsThatReachIntoTheNextStripe)
+{
+    std::vector<long> ones(PM_ERRAND_MAX / sizeof(long), 1), seen(ones.size(), -1);
+    ASSERT_EQ(pm_errand_apply(window_, other, 7, PM_INT64, PM_SUM, ones.data(), seen.data(), PM_ERRAND_MAX), 1);
+    EXPECT_EQ(pm_errands_settle(window_), 1);
+    EXPECT_EQ(value(0), 0);
+    for (std::size_t i = 0; i < ones.size(); ++i)
+        EXPECT_EQ(value(8 + 8 * i), 1) << i;
+    EXPECT_EQ(value(8 + PM_ERRAND_MAX), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Neighbours, ErrandsAtAnOddAddress, testing::Bool(), [](const auto &info) { return info.param ? "ThatLook" : "ThatDoNot"; });
 INSTANTIATE_TEST_SUITE_P(Neighbours, ErrandsOfNeighbours, testing::Bool(), [](const auto &info) { return info.param ? "ThatLook" : "ThatDoNot"; });
 
 TEST_F(Neighbours, WhatMakesSenseIsDone)
@@ -606,6 +631,46 @@ TEST_F(Neighbours, OneIsAtAStripeAtATime)
     for (std::uint32_t nobody : {std::uint32_t{ranks} + 1, ~0u}) {
         board.stripes[3].store(nobody);
         EXPECT_EQ(pm_direct_enter(window_, other, 3 * stripe), 0u);
+    }
+}
+
+// Whoever is inside by an instruction is waited for.
+TEST_F(Neighbours, StripesAreUsedWhenNobodyIsInsideByAnInstruction)
+{
+    sees_all_ = true;
+    ASSERT_NO_FATAL_FAILURE(open_direct(true));
+    if (direct_->parts[other].mode == nullptr)
+        GTEST_SKIP() << "the kernel lets no processors pass barriers";
+    EpochBoard &board = window_->targets[other].board->epochs;
+    EXPECT_EQ(pm_direct_begin(direct_, other), 1);
+    EXPECT_EQ(board.inside.load(), static_cast<std::uint32_t>(other) + 1);
+    std::atomic<bool> has_left{false};
+    std::thread inside([&] {
+        while (board.mode.load() != EpochBoard::changing)
+            std::this_thread::yield();
+        has_left = true;
+        pm_direct_end(direct_);
+    });
+    EXPECT_EQ(pm_direct_use_stripes(window_, other), 1);
+    EXPECT_TRUE(has_left);
+    inside.join();
+    EXPECT_EQ(board.mode.load(), static_cast<std::uint32_t>(EpochBoard::by_stripes));
+    EXPECT_EQ(pm_direct_begin(direct_, other), 0) << "not any more";
+    EXPECT_EQ(board.inside.load(), 0u);
+    EXPECT_EQ(pm_direct_use_stripes(window_, other), 1) << "once more";
+}
+
+TEST_F(Neighbours, AWindowOfAsManyRanksAsABoardHasPlacesForIsDirect)
+{
+    start();
+    sees_all_ = true;
+    for (int count : {epoch_ranks_max, epoch_ranks_max + 1}) {
+        Part part = open(1, self, &memory_, 1, count);
+        for (int rank = 0; rank < count; ++rank)
+            pm_window_meet(part.window, rank, part.card.data());
+        EXPECT_EQ(pm_window_say(part.window, 0), count == epoch_ranks_max) << count;
+        opened_.clear();
+        pm_window_close(part.window);
     }
 }
 
