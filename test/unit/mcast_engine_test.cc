@@ -144,7 +144,11 @@ class World {
     {
         return static_cast<int>(reinterpret_cast<const char *>(peer) - peers_.data());
     }
-    int host(int node) const { return hosts_.empty() ? node : hosts_[static_cast<std::size_t>(node)]; }
+    int host(int node) const
+    {
+        EXPECT_LT(static_cast<std::size_t>(node), nodes.size()) << "there is no such rank";
+        return hosts_.empty() || static_cast<std::size_t>(node) >= hosts_.size() ? node : hosts_[static_cast<std::size_t>(node)];
+    }
 
     // Something happens in the network, or somebody looks at what was posted; false when nothing can.
     bool step()
