@@ -36,7 +36,7 @@ struct LoopNetwork {
     // Of one that is able.
     bool needs_nobody = true, is_finished = true;
     unsigned put = 0, got = 0, added = 0;
-    std::vector<void *> offered;  // their cookies
+    std::vector<void *> offered = {};  // their cookies
 };
 
 class LoopDevice {
