@@ -5,6 +5,7 @@
 #include "netmod/core/handlers.h"
 #include "netmod/core/shared.h"
 #include "netmod/core/setup.h"
+#include "netmod/core/state.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
