@@ -30,8 +30,13 @@ struct LoopNetwork {
     bool refuses = false;       // whoever is to be connected
     Status answer = Status::ok;  // of every send
     std::optional<Ip> address = {};  // of this host there
+    bool is_able = false;            // it takes offers, and reads and writes memory by itself
 
     unsigned connected = 0, disconnected = 0, carried = 0, polled = 0, slept = 0;
+    // Of one that is able.
+    bool needs_nobody = true, is_finished = true;
+    unsigned put = 0, got = 0, added = 0;
+    std::vector<void *> offered = {};  // their cookies
 };
 
 class LoopDevice {
@@ -143,6 +148,54 @@ class WatchedLoopDevice : public LoopDevice {
 };
 static_assert(Watched<WatchedLoopDevice>);
 
+// The same as a network may be that does more by itself. Who is reached is this process: an address of it is one of ours.
+class AbleLoopDevice : public LoopDevice {
+  public:
+    AbleLoopDevice(LoopNetwork *network, const Sink &sink) : LoopDevice(network, sink), network_(network) {}
+
+    struct Memory {
+        std::vector<std::byte> key;
+    };
+    struct RemoteMemory {
+        Peer *peer = nullptr;
+        std::vector<std::byte> key;
+    };
+    Result<Memory> register_memory(void *, std::size_t) { return Memory{std::vector<std::byte>(8)}; }
+    void release(Memory *) {}
+    void release(RemoteMemory *) {}
+    Status put(RemoteMemory *, std::uint64_t address, const void *data, std::size_t size)
+    {
+        std::memcpy(reinterpret_cast<void *>(address), data, size);
+        network_->put++;
+        return Status::ok;
+    }
+    Status get(RemoteMemory *, std::uint64_t address, void *data, std::size_t size)
+    {
+        std::memcpy(data, reinterpret_cast<const void *>(address), size);
+        network_->got++;
+        return Status::ok;
+    }
+    Status add_behind(RemoteMemory *, std::uint64_t address, std::uint32_t value)
+    {
+        __atomic_fetch_add(reinterpret_cast<std::uint32_t *>(address), value, __ATOMIC_RELEASE);
+        network_->added++;
+        return Status::ok;
+    }
+    bool finished() { return network_->is_finished; }
+    bool writes_by_itself() const { return network_->needs_nobody; }
+
+    Status offer(Peer *, const Message &, void *cookie)
+    {
+        if (network_->answer == Status::ok)
+            network_->offered.push_back(cookie);
+        return network_->answer;
+    }
+
+  private:
+    LoopNetwork *network_;
+};
+static_assert(OneSided<AbleLoopDevice> && Offers<AbleLoopDevice>);
+
 // Among the devices of the core for as long as it lives: a channel for each of its networks.
 class LoopNetworks {
   public:
@@ -169,17 +222,24 @@ class LoopNetworks {
         std::size_t number = channels_max - current_->networks_.size();
         std::uint64_t id = 7000;
         for (LoopNetwork &each : current_->networks_) {
-            LocalNetwork local{{id++, kind, each.priority, each.name}, {}, {}};
+            LocalNetwork local{{id++, kind_of(each), each.priority, each.name}, {}, {}};
             if (each.address)
                 local.addresses.push_back({*each.address});
-            Channel *channel =
-                each.address ? opening.links.add(kind, number, std::make_unique<WatchedLoopDevice>(&each, opening.sinks[number]))
-                             : opening.links.add(kind, number, std::make_unique<LoopDevice>(&each, opening.sinks[number]));
-            opening.links.networks.push_back({local, channel});
+            opening.links.networks.push_back({local, add(opening, &each, number)});
             ++number;
         }
         return {};
     }
+    static Channel *add(const Opening &opening, LoopNetwork *network, std::size_t number)
+    {
+        const Sink &sink = opening.sinks[number];
+        if (network->is_able)
+            return opening.links.add(kind_of(*network), number, std::make_unique<AbleLoopDevice>(network, sink));
+        return network->address ? opening.links.add(kind, number, std::make_unique<WatchedLoopDevice>(network, sink))
+                                : opening.links.add(kind, number, std::make_unique<LoopDevice>(network, sink));
+    }
+    // Cards tell what a network can do by the kind of its device.
+    static DeviceKind kind_of(const LoopNetwork &network) { return network.is_able ? DeviceKind::ucx : kind; }
 
     inline static LoopNetworks *current_ = nullptr;
     std::vector<LoopNetwork> networks_;

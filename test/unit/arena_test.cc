@@ -2,10 +2,12 @@
 #include "shmmod/arena.h"
 
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <random>
 #include <string>
@@ -130,6 +132,24 @@ TEST(ArenaInSmallDevShm, LeavesAsMuchAsItTakes)
             std::memset(block, 1, 256 << 10);
         EXPECT_GT(given, std::size_t{1} << 20);
         EXPECT_LT(given, std::size_t{4} << 20);
+    });
+}
+
+// What the machine has left is read where the kernel says it, in a file that the test writes instead.
+TEST(ArenaInAPoorMachine, LeavesAsMuchAsItTakes)
+{
+    test::in_a_process(60, [] {
+        if (std::string reason = test::enter_private_devshm("16m"); !reason.empty())
+            GTEST_SKIP() << reason;
+        std::ofstream("/dev/shm/meminfo") << "MemTotal: 4096 kB\nMemAvailable: 1024 kB\n";
+        if (mount("/dev/shm/meminfo", "/proc/meminfo", nullptr, MS_BIND, nullptr) != 0)
+            GTEST_SKIP() << "nothing can be put in the place of /proc/meminfo";
+        Published published{};
+        File file = std::move(create_nameless_file(Backing::devshm, arena_size).value());
+        Arena arena(file.get(), 0, &published);
+        EXPECT_EQ(arena.allocate((512 << 10) + 1), nullptr);
+        EXPECT_NE(arena.allocate(256 << 10), nullptr);
+        EXPECT_EQ(arena.allocate((512 << 10) + 1), nullptr);
     });
 }
 

@@ -84,6 +84,14 @@ TEST_P(ConnectionsTest, OneThatIsClosedIsNone)
     EXPECT_FALSE(find_connections(clock_now()).contains(here_));
 }
 
+TEST(Connections, AHostIsSilentWhenItWasAskedOftenEnough)
+{
+    EXPECT_TRUE((Connections{true, Connections::believed, {}}.silent()));
+    EXPECT_TRUE((Connections{true, Connections::believed + 1, {}}.silent()));
+    EXPECT_FALSE((Connections{true, Connections::believed - 1, {}}.silent()));
+    EXPECT_FALSE((Connections{false, Connections::believed, {}}.silent()));
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, ConnectionsTest, testing::Values(AF_INET, AF_INET6), [](const auto &family) {
     return family.param == AF_INET ? "IPv4" : "IPv6";
 });

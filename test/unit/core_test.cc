@@ -5,6 +5,7 @@
 #include "netmod/core/handlers.h"
 #include "netmod/core/shared.h"
 #include "netmod/core/setup.h"
+#include "netmod/core/state.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -527,6 +528,21 @@ TEST_F(Core, SharedMemoryIsPulledWithoutTheHelpOfTheKernel)
     EXPECT_EQ(pm_shared_alloc(core, PM_SHARED_LIMIT + 1), nullptr);
     pm_shared_free(core, block);
     EXPECT_EQ(pm_shared_alloc(core, 1), block) << "a block that was given back is used again";
+}
+
+TEST_F(Core, MappedMemoryIsZeroedAndSeenByNeighbours)
+{
+    open();
+    auto memory = static_cast<char *>(pm_mapped_alloc(core, 10'000));
+    ASSERT_NE(memory, nullptr);
+    EXPECT_EQ(std::count(memory, memory + 10'000, 0), 10'000);
+    std::strcpy(memory + 9'000, "seen");
+    auto seen = static_cast<const char *>(pm_shared_view(self, reinterpret_cast<std::uint64_t>(memory), 10'000));
+    ASSERT_NE(seen, nullptr);
+    EXPECT_STREQ(seen + 9'000, "seen");
+    EXPECT_EQ(pm_mapped_free(core, &core), 0) << "that is other memory";
+    EXPECT_EQ(pm_mapped_free(core, memory), 1);
+    EXPECT_EQ(pm_mapped_free(core, memory), 0);
 }
 
 TEST_F(Core, BoardsOfABlockAreGivenOneByOneAndTakenBack)

@@ -16,6 +16,23 @@ class Epochs : public testing::Test {
     std::unique_ptr<EpochBoard> board_ = std::make_unique<EpochBoard>();
 };
 
+TEST_F(Epochs, ABoardThatIsUsedAgainIsAsNewUnderItsName)
+{
+    EXPECT_TRUE(board_->try_shared());
+    board_->wants_exclusive.store(1);
+    board_->posts[3].store(4);
+    board_->completes[63].store(5);
+    board_->stripes[7].store(6);
+    board_->falls_asleep(1);
+    board_->reset(7);
+    EXPECT_EQ(board_->name, 7u);
+    EXPECT_EQ(board_->posts[3].load(), 0u);
+    EXPECT_EQ(board_->completes[63].load(), 0u);
+    EXPECT_EQ(board_->stripes[7].load(), 0u);
+    EXPECT_TRUE(board_->try_exclusive());
+    EXPECT_EQ(board_->release(true), 0u) << "nobody sleeps";
+}
+
 TEST_F(Epochs, AnExclusiveLockKeepsAllOthersOut)
 {
     EXPECT_TRUE(board_->try_exclusive());

@@ -76,6 +76,7 @@ TEST_P(HeapTest, WhatIsNotInTheHeapIsNotFound)
     int elsewhere = 0;
     auto address = reinterpret_cast<std::uint64_t>(&elsewhere);
     EXPECT_EQ(find(view, address, sizeof elsewhere), nullptr);  // no heap yet
+    EXPECT_EQ(find(view, 8, 1), nullptr) << "nor at the first addresses, where a heap would be that is nowhere";
     auto block = reinterpret_cast<std::uint64_t>(heap_.allocate(1));
     EXPECT_EQ(find(view, address, sizeof elsewhere), nullptr);
     EXPECT_EQ(find(view, block - 1, 1), nullptr);

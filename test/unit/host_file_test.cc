@@ -2,7 +2,9 @@
 #include "shmmod/host_file.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -161,6 +163,19 @@ TEST(HostFile, PeersCostNoDescriptor)
     prctl(PR_SET_DUMPABLE, 1);
     for (Shmem::Peer *peer : peers)
         devices[0]->disconnect(peer);
+}
+
+TEST(HostFile, WhyACardCouldNotBeWrittenIsSaid)
+{
+    test::in_a_process(60, [] {
+        auto host = make(1, 2);
+        signal(SIGXFSZ, SIG_IGN);
+        const rlimit limit{1, 1};
+        ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        Error error = host->put_card(0, bytes_of("a card"));
+        ASSERT_TRUE(error);
+        EXPECT_NE(error.text.find(std::strerror(EFBIG)), std::string::npos) << error.text;
+    });
 }
 
 }  // namespace

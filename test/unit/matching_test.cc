@@ -168,6 +168,21 @@ TEST_F(Matching, ManyInReverseOrderAreFoundWithoutAWalk)
     }
 }
 
+TEST_F(Matching, AnIndexGrowsWithWhatItHolds)
+{
+    for (int tag = 0; tag < 5000; ++tag)
+        add(&receives, 1, 2, tag, tag);
+    EXPECT_EQ(id_of(pm_match_receive_of(&receives, 1, 2, 4999)), 4999);
+    ASSERT_NE(receives.indexed, 0u) << "a long walk is worth one";
+    EXPECT_EQ(receives.indices[0].count, 5000u);
+    EXPECT_GE(receives.indices[0].room, 5000u);
+    // With room for twice as many it is made anew only when they have come.
+    const pm_match_list *lists = receives.indices[0].lists;
+    ASSERT_LT(receives.indices[0].count, receives.indices[0].room);
+    add(&receives, 1, 2, 5000, 5000);
+    EXPECT_EQ(receives.indices[0].lists, lists);
+}
+
 TEST_F(Matching, AWildcardThatWasPostedFirstGetsTheMessage)
 {
     for (int i = 0; i < 100; ++i)

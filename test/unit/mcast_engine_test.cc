@@ -144,7 +144,11 @@ class World {
     {
         return static_cast<int>(reinterpret_cast<const char *>(peer) - peers_.data());
     }
-    int host(int node) const { return hosts_.empty() ? node : hosts_[static_cast<std::size_t>(node)]; }
+    int host(int node) const
+    {
+        EXPECT_LT(static_cast<std::size_t>(node), nodes.size()) << "there is no such rank";
+        return hosts_.empty() || static_cast<std::size_t>(node) >= hosts_.size() ? node : hosts_[static_cast<std::size_t>(node)];
+    }
 
     // Something happens in the network, or somebody looks at what was posted; false when nothing can.
     bool step()
@@ -1271,11 +1275,40 @@ TEST(McastEnginePosts, AGroupThatIsClosedKeepsNothing)
         world.send(0, {1, 2}, 3, i % 2 == 0 ? 10 : 10'000, 77);
     world.look(2);
     EXPECT_GT(world.at(0).engine->lent(), 0u);
-    for (int node : {1, 2, 0})
+    for (int node : {1, 2, 0}) {
         world.at(node).engine->close_group(world.at(node).group);
+        EXPECT_EQ(world.at(node).drops, 0u) << "it was all in order";
+    }
     EXPECT_EQ(world.at(0).engine->lent(), 0u);
     for (auto &slot : world.at(0).made.front()->slot)
         EXPECT_EQ(slot.unread.load(), 0u);
+}
+
+// Its owner may write anything there: what cannot be is dropped, and its slot is free.
+TEST(McastEnginePosts, APostThatCannotBeIsDroppedAndItsSlotIsFree)
+{
+    World world(3, {0, 0, 0}, 2);
+    world.open_all();
+    acquaint(world, 0, {1, 2});
+    using Change = void (*)(WireHeader &);
+    for (Change change : {Change([](WireHeader &header) { header.offset = header.size + 1; }), Change([](WireHeader &header) { header.length = 0; }),
+                          Change([](WireHeader &header) { header.size = header.length - 1; }), Change([](WireHeader &header) { header.size = ~std::uint64_t{0}; }),
+                          Change([](WireHeader &header) { header.poster = 2; }), Change([](WireHeader &header) { header.length = 2000; })}) {
+        world.send(0, {1, 2}, 3, 10, 77);
+        Outbox &outbox = *world.at(0).made.front();
+        Outbox::Slot &slot = outbox.of(outbox.count());
+        ASSERT_EQ(slot.unread.load(), 2u);
+        WireHeader header;
+        std::memcpy(&header, slot.message, sizeof header);
+        change(header);
+        std::memcpy(slot.message, &header, sizeof header);
+        for (int node : {1, 2}) {
+            const std::size_t drops = world.at(node).drops;
+            world.look(node);
+            EXPECT_EQ(world.at(node).drops, drops + 1);
+        }
+        EXPECT_EQ(slot.unread.load(), 0u);
+    }
 }
 
 // So many members that their list alone fills a slot.

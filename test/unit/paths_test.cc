@@ -2,11 +2,13 @@
 // that this also shows what a new device needs.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "netmod/core/handlers.h"
 #include "netmod/core/setup.h"
 #include "netmod/core/shared.h"
@@ -62,6 +64,7 @@ class Paths : public testing::Test {
         networks_ = std::make_unique<pm::test::LoopNetworks>(std::move(networks));
         pm_setup setup = pm::test::plain_setup();
         setup.devices = devices;
+        setup.udp_silence_limit = silence_limit_;
         ASSERT_NE(core = pm_open(&setup), nullptr) << pm_error_text();
         pm_handler handler{};
         handler.name = "test";
@@ -102,6 +105,7 @@ class Paths : public testing::Test {
     LoopNetwork &network(std::size_t i) { return (*networks_)[i]; }
 
     pm::Card card;
+    double silence_limit_ = 30;
     std::unique_ptr<pm::test::LoopNetworks> networks_;
     pm::test::TimeLimit limit_{60};
 };
@@ -286,6 +290,109 @@ TEST_F(Paths, WhatANetworkWasMeasuredWithBecomesThePath)
     EXPECT_EQ(paths_of(peer), "low untried*, high untried");
     EXPECT_EQ(network(1).connected, 1u) << "not once more";
     EXPECT_TRUE(core->measured.empty());
+}
+
+// What waits in the queue is the device's once it has taken it, which tells of its end by itself.
+TEST_F(Paths, AnOfferThatHadToWaitIsMadeOnceWithItsCookie)
+{
+    LoopNetwork able{"fabric"};
+    able.is_able = true;
+    able.answer = Status::again;
+    open({able});
+    pm_peer *peer = connect();
+    ASSERT_NE(peer, nullptr) << pm_error_text();
+    ASSERT_TRUE(pm_can_offer(peer));
+    int cookie = 0;
+    EXPECT_EQ(pm_offer(peer, 1, "head", 4, "data", 4, &cookie), PM_QUEUED);
+    EXPECT_EQ(pm_progress(core), 0);
+    EXPECT_EQ(pm_progress(core), 0);
+    EXPECT_TRUE(network(0).offered.empty());
+    network(0).answer = Status::ok;
+    EXPECT_EQ(pm_progress(core), 1);
+    EXPECT_EQ(network(0).offered, std::vector<void *>{&cookie});
+    EXPECT_EQ(sent_count, 0u) << "nobody has taken it";
+    EXPECT_FALSE(pm_sends_queued(core));
+}
+
+TEST_F(Paths, AMessageStartsTheCountOfPollsInVainAgain)
+{
+    open({{"wire"}});
+    pm_peer *peer = connect();
+    ASSERT_NE(peer, nullptr) << pm_error_text();
+    ASSERT_EQ(pm_crowded(core), 0);
+    core->oversubscribed = true;  // only then they are counted
+    pm::waiter.empty_polls = 0;
+    for (int i = 0; i < 3; ++i)
+        EXPECT_EQ(pm_progress(core), 0);
+    EXPECT_EQ(pm::waiter.empty_polls, 3u);
+    EXPECT_EQ(send(peer, "x"), PM_OK);
+    EXPECT_EQ(pm_progress(core), 1);
+    EXPECT_EQ(pm::waiter.empty_polls, 0u);
+}
+
+// Nobody uses it, but it may ask again; or somebody uses it again.
+TEST_F(Paths, APeerThatPartedIsForgottenUnlessItIsUsedAgain)
+{
+    open({{"wire"}});
+    pm_peer *peer = connect();
+    ASSERT_NE(peer, nullptr) << pm_error_text();
+    const pm::Time now = pm::clock_now(), late = now + std::chrono::hours(1);
+    for (int users : {1, 0}) {
+        peer->users = users;
+        peer->parted = now;
+        core->parting = {peer};
+        pm::forget_parted(core, now);
+        EXPECT_EQ(core->parting.empty(), users == 1);
+        pm::forget_parted(core, late);
+        EXPECT_TRUE(core->parting.empty());
+        EXPECT_EQ(core->peers.size(), users == 1 ? 1u : 0u);
+    }
+}
+
+TEST_F(Paths, SilenceHasALimitOrNone)
+{
+    silence_limit_ = 1.5;
+    open({{"wire"}});
+    EXPECT_EQ(core->silence_limit, std::chrono::milliseconds(1500));
+    close();
+    networks_.reset();
+    silence_limit_ = 0;
+    open({{"wire"}});
+    EXPECT_EQ(core->silence_limit, pm::never);
+}
+
+std::string description_of(pm_peer *const *peers, int count)
+{
+    std::size_t size = 0;
+    void *description = pm_describe(core, peers, count, &size);
+    char *text = pm_render(description, &size, 1, nullptr, "json");
+    std::string json = text;
+    std::free(text);
+    std::free(description);
+    return json;
+}
+
+std::size_t occurrences(const std::string &text, const std::string &of)
+{
+    std::size_t count = 0;
+    for (std::size_t at = text.find(of); at != std::string::npos; at = text.find(of, at + 1))
+        ++count;
+    return count;
+}
+
+// Two networks may have one name: what is told is what went over each.
+TEST_F(Paths, AMessageIsToldOfTheNetworkItWentOver)
+{
+    open({{"wire", 30}, {"wire", 10}});
+    pm_peer *peer = connect();
+    ASSERT_NE(peer, nullptr) << pm_error_text();
+    ASSERT_EQ(send(peer, "x"), PM_OK);
+    ASSERT_TRUE(progress(1));
+    pm_peer *const peers[] = {peer, nullptr};  // of which one is asked for
+    const std::string json = description_of(peers, 1);
+    EXPECT_EQ(occurrences(json, "\"network\":\"wire\",\"messages_sent\":1,"), 1u) << json;
+    EXPECT_EQ(occurrences(json, "\"network\":\"wire\",\"messages_sent\":0,"), 1u) << json;
+    EXPECT_EQ(json.find("pulled"), std::string::npos) << json;
 }
 
 // A device that hears nothing while the peer computes: the host is asked. There is no way to its address.

@@ -39,6 +39,24 @@ ProtocolSettings guarded(GuardKind guard)
     return settings;
 }
 
+TEST(UdpEndpoint, SendsAtOnceWhatIsOnePacketOfAnOpenPair)
+{
+    UdpPair pair;
+    const std::vector<std::byte> payload(2000);
+    Transmission transmission;
+    auto at_once = [&](std::size_t size) {
+        return pair[0].send_at_once(pair.peer(0), {1, nullptr, 0, {payload.data(), size, nullptr, nullptr}}, &transmission, pair.now());
+    };
+    EXPECT_FALSE(at_once(10)) << "it has not greeted";
+    EXPECT_EQ(pair.send(0, 100), Status::again);
+    pair.exchange();
+    ASSERT_EQ(pair.peer(0)->state, PairState::open);
+    EXPECT_FALSE(at_once(payload.size())) << "more than a packet";
+    EXPECT_TRUE(at_once(10));
+    EXPECT_EQ(transmission.to, pair.address(1));
+    EXPECT_EQ(transmission.size, sizeof(Header) + 10);
+}
+
 TEST(UdpEndpoint, GreetsBeforeItSends)
 {
     UdpPair pair;

@@ -263,6 +263,33 @@ TEST_F(UdpIncoming, TakesAPieceThatIsWhereItBelongs)
     EXPECT_EQ(log(), "arrived 8000/24000; placed; ");
 }
 
+TEST_F(UdpIncoming, PacketsInPartsArePutTogetherBesideEachOther)
+{
+    constexpr std::size_t size = 300, part = 200;
+    auto on_part = [&](std::uint64_t number, std::uint32_t which) {
+        Header header;
+        header.sequence = static_cast<std::uint32_t>(first + number);
+        header.fragment = which;
+        header.offset = size | std::uint64_t{part} << 32;
+        std::vector<std::byte> body(which == 0 ? part : size - part, static_cast<std::byte>(10 * number + which));
+        return incoming_.on_part(header, body);
+    };
+    auto expected = [](std::byte one, std::byte two) {
+        std::vector<std::byte> bytes(part, one);
+        bytes.resize(size, two);
+        return bytes;
+    };
+    EXPECT_TRUE(on_part(1, 0).empty());
+    EXPECT_TRUE(on_part(2, 1).empty());
+    EXPECT_EQ(on_part(1, 1), expected(std::byte{10}, std::byte{11}));
+    EXPECT_EQ(on_part(2, 0), expected(std::byte{20}, std::byte{21}));
+    // With room for one only the first of them is kept.
+    settings_.receive_buffer = size;
+    EXPECT_TRUE(on_part(4, 0).empty());
+    EXPECT_TRUE(on_part(3, 0).empty());
+    EXPECT_EQ(on_part(3, 1), expected(std::byte{30}, std::byte{31}));
+}
+
 TEST_F(UdpIncoming, HeadersAreAligned)
 {
     for (misalignment_ = 0; misalignment_ < 8; ++misalignment_) {

@@ -409,6 +409,32 @@ TEST_F(UdpOutgoing, ALargePayloadStaysTheSendersUntilNearlyAllOfItHasArrived)
     EXPECT_GT(checked, 0u);
 }
 
+class UdpOutgoingAtTheLimit : public UdpOutgoing {
+  protected:
+    // Whether packets of such a payload are sent from the sender's memory.
+    bool is_borrowed(std::size_t size)
+    {
+        send(size);
+        unsigned packets = 0, borrowed = 0;
+        outgoing_.take_train(now_, packet_size, [&](Flight &flight) {
+            ++packets;
+            borrowed += flight.borrowed();
+        });
+        EXPECT_GT(packets, 0u);
+        return borrowed > 0;
+    }
+};
+
+TEST_F(UdpOutgoingAtTheLimit, APayloadIsCopiedAsAWhole)
+{
+    EXPECT_FALSE(is_borrowed(Outgoing::whole_copy_limit));
+}
+
+TEST_F(UdpOutgoingAtTheLimit, ALongerOneIsNot)
+{
+    EXPECT_TRUE(is_borrowed(Outgoing::whole_copy_limit + 1));
+}
+
 TEST_F(UdpOutgoing, OtherMessagesFollowALargePayloadThatHasNotArrived)
 {
     constexpr std::size_t packets = 60;

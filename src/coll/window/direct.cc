@@ -167,7 +167,8 @@ void pm_direct_want_lock(pm_window *window, int target, int wants)
 void pm_direct_unlock(pm_window *window, int target, int exclusive)
 {
     for (std::uint64_t asleep = board_of(window, target).release(exclusive != 0); asleep != 0; asleep &= asleep - 1)
-        wake(window, std::countr_zero(asleep));
+        if (int rank = std::countr_zero(asleep); rank < window->setup.size)
+            wake(window, rank);
 }
 
 void pm_direct_falls_asleep(pm_window *window, int target)
@@ -270,6 +271,8 @@ uint64_t pm_direct_enter(pm_window *window, int target, uint64_t offset)
         if (tries < patience || nobody == 0)
             continue;
         sched_yield();
+        if (nobody > window->targets.size())
+            return 0;  // nor will it ever leave who is no rank
         const pm_peer *other = target_of(window, static_cast<int>(nobody) - 1).peer;
         if (tries % patience == 0 && other != nullptr && pm_has_ended(other) && stripe.load(std::memory_order_relaxed) == nobody)
             return 0;

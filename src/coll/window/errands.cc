@@ -175,13 +175,16 @@ void perform_here(Errand &theirs)
     });
 }
 
-// Our own, which the target did not do.
+// Our own, which the target did not do, but may have written to.
 void perform_there(Errand &ours_there)
 {
     const Errand::Head errand = ours_there.head;
     pm_window *window = find_window(errand.window);
     ours_there.refused = 1;
-    if (window == nullptr || errand.rank >= window->targets.size() || !makes_sense(errand, window->targets[errand.rank].bytes))
+    if (window == nullptr || window->direct_parts.empty() || errand.rank >= window->targets.size())
+        return;
+    const pm_window::Target &target = window->targets[errand.rank];
+    if (target.peer == nullptr || !makes_sense(errand, target.bytes))
         return;
     int rank = static_cast<int>(errand.rank);
     ours_there.refused = !perform_in(window, rank, errand, [&](std::size_t at, std::size_t size) {
