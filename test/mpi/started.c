@@ -150,6 +150,67 @@ static void another_collective(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Long blocks, two at once. */
+static void long_alltoalls(void)
+{
+    enum { BLOCK = 16384 };
+    char *out = malloc((size_t) ranks * BLOCK), *in[2] = { malloc((size_t) ranks * BLOCK), malloc((size_t) ranks * BLOCK) };
+    part = "long alltoalls";
+    for (int round = 0; round < 3; round++) {
+        MPI_Request requests[2];
+        for (int to = 0; to < ranks; to++)
+            memset(out + (size_t) to * BLOCK, 7 * rank + to + round, BLOCK);
+        for (int i = 0; i < 2; i++)
+            MPI_Ialltoall(out, BLOCK, MPI_CHAR, in[i], BLOCK, MPI_CHAR, MPI_COMM_WORLD, &requests[i]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        for (int i = 0; i < 2; i++)
+            for (int from = 0; from < ranks; from++) {
+                const char *block = in[i] + (size_t) from * BLOCK, expected = (char) (7 * from + rank + round);
+                EXPECT(block[0] == expected && block[BLOCK - 1] == expected, "round %d, from %d: %d, %d, not %d", round, from, block[0], block[BLOCK - 1],
+                       expected);
+            }
+    }
+    free(out);
+    free(in[0]);
+    free(in[1]);
+}
+
+/* A rank has all of the first one, and gives up in the second before others have come to read the first: they have what was right, or an
+ * error. */
+static void withdrawn(void)
+{
+    MPI_Comm comm = duplicate();
+    MPI_Request first, second = MPI_REQUEST_NULL;
+    char *in = calloc((size_t) ranks, LONG);
+    int error;
+    part = "withdrawn";
+    memset(bytes, 1, (size_t) ranks * LONG);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    if (rank == 0)
+        usleep(20000);
+    MPI_Ialltoall(bytes, LONG, MPI_CHAR, in, LONG, MPI_CHAR, comm, &first);
+    if (rank == 0) {
+        char few[2], *many = calloc((size_t) ranks, 16);
+        int ended;
+        MPI_Test(&first, &ended, MPI_STATUS_IGNORE);
+        error = MPI_Ialltoall(many, 16, MPI_CHAR, few, 1, MPI_CHAR, comm, &second);
+        if (error == MPI_SUCCESS)
+            error = MPI_Wait(&second, MPI_STATUS_IGNORE);
+        EXPECT(error != MPI_SUCCESS, "16 bytes for each into one");
+        if (!ended)
+            MPI_Wait(&first, MPI_STATUS_IGNORE);
+        memset(bytes, 2, (size_t) ranks * LONG);
+        free(many);
+    } else {
+        usleep(60000);
+        error = MPI_Wait(&first, MPI_STATUS_IGNORE);
+        EXPECT(error != MPI_SUCCESS || (in[0] == 1 && in[LONG - 1] == 1), "what rank 0 had withdrawn: %d, %d", in[0], in[LONG - 1]);
+    }
+    MPI_Comm_free(&comm);
+    MPI_Barrier(MPI_COMM_WORLD);
+    free(in);
+}
+
 int main(int count, char **arguments)
 {
     MPI_Init(&count, &arguments);
@@ -157,12 +218,17 @@ int main(int count, char **arguments)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     bytes = calloc((size_t) ranks + 2, LONG);
     MPI_Barrier(MPI_COMM_WORLD);
-    out_of_order();
-    many_in_flight();
-    freed_early();
-    sizes_differ();
-    pages_differ();
-    another_collective();
+    if (count == 1) {
+        out_of_order();
+        many_in_flight();
+        freed_early();
+        sizes_differ();
+        pages_differ();
+        another_collective();
+    }
+    long_alltoalls();
+    if (count == 1)
+        withdrawn();
     long mine = wrong, all;
     MPI_Allreduce(&mine, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)

@@ -3,9 +3,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/tuning.h"
@@ -319,6 +321,40 @@ TEST(CollCalls, ABoardThatHasNoMemoryIsNotLaidOut)
     EXPECT_EQ(pm_team_lay_out(memory, 2, 1), 1);
     ASSERT_EQ(munmap(memory, size), 0);
     EXPECT_EQ(pm_team_lay_out(memory, 2, 1), 0);
+}
+
+// How much of a place is backed by memory.
+static std::size_t backed_of(void *place, std::size_t size)
+{
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    std::vector<unsigned char> there((size + page - 1) / page);
+    EXPECT_EQ(mincore(place, size, there.data()), 0);
+    return page * static_cast<std::size_t>(std::ranges::count_if(there, [](unsigned char one) { return (one & 1) != 0; }));
+}
+
+TEST(CollCalls, OfAPageAsMuchIsBackedAsIsWritten)
+{
+    if (!pm_team_can_grow())
+        GTEST_SKIP() << "the kernel cannot be asked for pages";
+    if (sysconf(_SC_PAGESIZE) != 4096)
+        GTEST_SKIP() << "pages of the kernel of another size";
+    const std::size_t size = pm_team_board_size(1, PM_TEAM_PAGES);
+    void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    ASSERT_EQ(pm_team_lay_out(memory, 1, 1), 1);
+    pm_group_setup alone = {};
+    alone.size = 1;
+    pm_team *team = pm_team_join(&alone, memory, PM_TEAM_PAGES, 1, 0);
+    ASSERT_NE(team, nullptr);
+    void *place = pm_team_place(team, 5000);
+    ASSERT_EQ(place, pm_team_place(team, PM_TEAM_PAGE));
+    for (auto [asked, expected] : {std::pair<std::size_t, std::size_t>{5000, 8192}, {8192, 8192}, {8193, 12288}, {4097, 12288}, {PM_TEAM_PAGE, PM_TEAM_PAGE}}) {
+        EXPECT_EQ(pm_team_back(team, asked), 1);
+        EXPECT_EQ(backed_of(place, PM_TEAM_PAGE), expected) << asked;
+    }
+    pm_team_leave(team);
+    pm_team_free(team);
+    ASSERT_EQ(munmap(memory, size), 0);
 }
 
 }  // namespace

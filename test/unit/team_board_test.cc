@@ -225,12 +225,12 @@ TEST(TeamBoardSeeded, DoesSoOnABoardThatAnotherTeamHasLeft)
         test::for_each_seed(200, [&](std::uint64_t seed) { return TeamRun(seed, 3).run_twice(behind); });
 }
 
-// What goes from rank to rank without the board, copied by either of the two.
+// What goes from rank to rank without the board: who gets it reads it, unless who has it withdraws it first, and uses its memory otherwise.
 class ClaimsRun {
   public:
     ClaimsRun(std::uint64_t seed, int ranks)
-        : schedule_(seed), ranks_(ranks), memory_(new (std::align_val_t{64}) std::byte[Board::size_of(ranks, pages)]),
-          out_(static_cast<std::size_t>(ranks * ranks)), in_(static_cast<std::size_t>(ranks * ranks)), copies_(in_.size())
+        : seed_(seed), schedule_(seed), ranks_(ranks), memory_(new (std::align_val_t{64}) std::byte[Board::size_of(ranks, pages)]),
+          out_(static_cast<std::size_t>(ranks * ranks)), copied_(out_.size()), withdrawn_(out_.size())
     {
         Board::lay_out(memory_.get(), ranks);
     }
@@ -241,8 +241,9 @@ class ClaimsRun {
         for (int rank = 0; rank < ranks_; ++rank)
             schedule_.spawn([this, rank] { take_part(rank); });
         std::string failed = schedule_.run();
-        for (std::uint64_t copies : copies_)
-            EXPECT_TRUE(copies == 0 || copies == steps || !failed.empty()) << "of each step once";
+        for (int from = 0; from < ranks_; ++from)
+            for (int to = 0; to < ranks_; ++to)
+                EXPECT_TRUE(from == to || copied_[at(from, to)] + withdrawn_[at(from, to)] == steps || !failed.empty()) << "each step one of both";
         return failed;
     }
 
@@ -251,15 +252,32 @@ class ClaimsRun {
 
     std::size_t at(int from, int to) const { return static_cast<std::size_t>(from * ranks_ + to); }
     std::uint64_t word(int from, int to, std::uint64_t step) const { return step * 1000 + at(from, to); }
+    bool withdraws(int rank, std::uint64_t step) const { return (seed_ + static_cast<std::uint64_t>(rank) + step) % 3 == 0; }
 
-    void copy_if_ours(Board &board, int from, int to)
+    void withdraw(Board &board, int rank)
     {
-        if (!board.claim(from, to))
+        for (int other = 0; other < ranks_; ++other) {
+            if (other == rank)
+                continue;
+            if (board.claim(rank, other))
+                ++withdrawn_[at(rank, other)];
+            else
+                while (!board.is_copied(rank, other)) {
+                }
+            out_[at(rank, other)].store(0, std::memory_order_relaxed);
+        }
+    }
+
+    void read(Board &board, int other, int rank, std::uint64_t step)
+    {
+        while (!board.is_here(other)) {
+        }
+        if (!board.claim(other, rank))
             return;
-        schedule_.require(board.is_claimed(from, to) && !board.is_copied(from, to), "a claim that is not seen");
-        in_[at(from, to)].store(out_[at(from, to)].load(std::memory_order_relaxed), std::memory_order_relaxed);
-        ++copies_[at(from, to)];
-        board.has_copied(from, to);
+        schedule_.require(!board.is_copied(other, rank), "copied before it was read");
+        schedule_.require(out_[at(other, rank)].load(std::memory_order_relaxed) == word(other, rank, step), "what was claimed is not there any more");
+        ++copied_[at(other, rank)];
+        board.has_copied(other, rank);
     }
 
     void take_part(int rank)
@@ -271,34 +289,29 @@ class ClaimsRun {
             while (!board.has_room(0)) {
             }
             board.enter(0);
-            for (int other = 0; other < ranks_; ++other) {
-                if (other == rank)
-                    continue;
-                while (!board.is_here(other)) {
-                }
-                copy_if_ours(board, other, rank);
-                copy_if_ours(board, rank, other);
-            }
-            for (int other = 0; other < ranks_; ++other) {
-                while (other != rank && !(board.is_copied(other, rank) && board.is_copied(rank, other))) {
-                }
+            if (withdraws(rank, step))
+                withdraw(board, rank);
+            for (int other = 0; other < ranks_; ++other)
                 if (other != rank)
-                    schedule_.require(in_[at(other, rank)].load(std::memory_order_relaxed) == word(other, rank, step), "what was not copied yet");
-            }
+                    read(board, other, rank, step);
+            for (int other = 0; other < ranks_ && !withdraws(rank, step); ++other)
+                while (other != rank && !board.is_copied(rank, other)) {
+                }
         }
     }
 
     struct Free {
         void operator()(std::byte *memory) const { ::operator delete[](memory, std::align_val_t{64}); }
     };
+    std::uint64_t seed_;
     Schedule schedule_;
     int ranks_;
     std::unique_ptr<std::byte[], Free> memory_;
-    std::vector<SeededAtomic<std::uint64_t>> out_, in_;
-    std::vector<std::uint64_t> copies_;
+    std::vector<SeededAtomic<std::uint64_t>> out_;
+    std::vector<std::uint64_t> copied_, withdrawn_;
 };
 
-TEST(TeamBoardSeeded, CopiesWhatGoesBetweenTwoOnceAndSaysSoWhenItIsThere)
+TEST(TeamBoardSeeded, WhatIsInAnothersMemoryIsReadOnceOrWithdrawn)
 {
     for (int ranks : {2, 3})
         test::for_each_seed(300, [&](std::uint64_t seed) { return ClaimsRun(seed, ranks).run(); });

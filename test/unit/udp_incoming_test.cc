@@ -288,6 +288,7 @@ TEST_F(UdpIncoming, PacketsInPartsArePutTogetherBesideEachOther)
     EXPECT_TRUE(on_part(4, 0).empty());
     EXPECT_TRUE(on_part(3, 0).empty());
     EXPECT_EQ(on_part(3, 1), expected(std::byte{30}, std::byte{31}));
+    EXPECT_TRUE(on_part(4, 1).empty()) << "the other one was forgotten";
 }
 
 TEST_F(UdpIncoming, HeadersAreAligned)

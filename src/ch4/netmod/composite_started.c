@@ -22,7 +22,7 @@ int MPIDI_COMPOSITE_started;    /* how many operations */
 static started_t *active;
 static op_t *unused;            /* memory for operations */
 
-/* All have read what was left where it is, and written what comes here. */
+/* All have read what was left where it is. */
 static bool is_given_back(const team_t * team, const op_t * op)
 {
     if (op->in_memory) {
@@ -122,11 +122,13 @@ static void end(op_t * ended)
     }
 }
 
-/* All steps up to the first one of which we have not read all. */
+/* All steps up to the first one of which we have not read all, or that we would withdraw from others if a later one failed. */
 static uint64_t finished(const started_t * started)
 {
     for (op_t * op = started->first; op; op = op->next)
-        if (!op->heard_all)
+        if (op->in_memory && op->heard_all && !is_given_back(started->team, op))
+            return op->step - 1;
+        else if (!op->heard_all)
             return op->entered ? op->step + op->page - 1 : pm_team_step(started->team->team);
     return pm_team_step(started->team->team);
 }

@@ -67,7 +67,7 @@ typedef struct op {
     exchange_t *exchange;       /* what is longer than a page: then it has more than one step */
     bool in_slices;             /* its pages have one for each rank */
     bool in_memory;             /* instead of pages: errands, in one step, */
-    uint64_t seen;              /* of which those of these ranks are not ours any more */
+    uint64_t seen;              /* of which those of these ranks are not ours any more: EXCHANGES_IN_MEMORY_LIMIT bits */
     bool more_pages;            /* others may have more: they say so on the first one */
     uint64_t step, pages, entered;      /* the first step of its stage, how many it has, and how many were entered */
     bool lent, heard_all;

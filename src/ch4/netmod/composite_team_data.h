@@ -314,7 +314,7 @@ MPL_STATIC_INLINE_PREFIX int lend(const data_t * data, place_t * place, char **c
     return mpi_errno;
 }
 
-/* The bytes of data one after the other: where they are, or a copy, which is to be freed. For others to come to, without what is there. */
+/* The bytes of data one after the other: where they are, or a copy, which is to be freed. For what comes, without what is there. */
 MPL_STATIC_INLINE_PREFIX int flatten(const data_t * data, bool with_data, char **flat, char **copy)
 {
     int mpi_errno = MPI_SUCCESS;

@@ -132,8 +132,9 @@ typedef struct {
     uint64_t source, sent, received;
 } errand_t;
 
-/* There is one between us and each other rank. */
-#define EXCHANGES_IN_MEMORY_LIMIT ((int) (PM_TEAM_CARD / sizeof(errand_t)))
+/* There is one between us and each other rank, and what is started has a bit for each in a word. */
+#define EXCHANGES_IN_MEMORY_LIMIT 64
+_Static_assert(EXCHANGES_IN_MEMORY_LIMIT * sizeof(errand_t) <= PM_TEAM_CARD, "a card has them all");
 
 MPL_STATIC_INLINE_PREFIX int enter_with_errands(team_t * team, const exchange_t * exchange)
 {

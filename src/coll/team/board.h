@@ -186,8 +186,8 @@ class TeamBoard {
     std::uint8_t collective_of(int rank) const { return static_cast<std::uint8_t>(note_of(rank, looked_at_).size >> 56); }
     const std::byte *said(int rank) const { return place_of(rank, looked_at_, size_said(rank)); }
 
-    // In the step that is looked at, of what goes from a rank to another one: whether it is ours to copy; it has been copied; somebody has
-    // claimed it; it has been copied.
+    // In the step that is looked at, of what goes from a rank to another one: whether it is ours to copy, or to withdraw; it has been
+    // copied; whether it has been.
     bool claim(int from, int to)
     {
         std::uint64_t last = claim_of(from, to).load(std::memory_order_relaxed);
@@ -199,7 +199,6 @@ class TeamBoard {
         // [Y9] what was copied is there, and nobody touches it any more; pairs with [Y10].
         claim_of(from, to).store(2 * looked_at_ + 1, std::memory_order_release);
     }
-    bool is_claimed(int from, int to) const { return claim_of(from, to).load(std::memory_order_relaxed) >= 2 * looked_at_; }
     bool is_copied(int from, int to) const
     {
         // [Y10] pairs with [Y9].
