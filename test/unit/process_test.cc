@@ -108,8 +108,14 @@ class Library {
 
     ElfW(Ehdr) file{};
     ElfW(Phdr) parts[3] = {part(PT_LOAD, 0, sizeof(Library)), part(PT_DYNAMIC, offsetof(Library, dynamic), sizeof dynamic), part(PT_GNU_STACK, 0, 0)};
-    ElfW(Dyn) dynamic[6] = {{DT_HASH, {offsetof(Library, hash)}},   {DT_SYMTAB, {offsetof(Library, symbols)}}, {DT_STRTAB, {offsetof(Library, names)}},
-                            {DT_STRSZ, {sizeof names}}, {DT_SYMENT, {sizeof(ElfW(Sym))}},          {DT_NULL, {0}}};
+    ElfW(Dyn) dynamic[6] = {
+        {DT_HASH, {offsetof(Library, hash)}},
+        {DT_SYMTAB, {offsetof(Library, symbols)}},
+        {DT_STRTAB, {offsetof(Library, names)}},
+        {DT_STRSZ, {sizeof names}},
+        {DT_SYMENT, {sizeof(ElfW(Sym))}},
+        {DT_NULL, {0}},
+    };
     ElfW(Sym) symbols[2] = {{}, symbol(offsetof(Library, names))};
     std::uint32_t hash[5] = {1, 2, 1, 0, 0};  // one chain, of the second of two symbols
     char names[64] = {};
