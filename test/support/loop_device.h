@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -37,12 +38,16 @@ struct LoopNetwork {
     bool needs_nobody = true, is_finished = true;
     unsigned put = 0, got = 0, added = 0;
     std::vector<void *> offered = {};  // their cookies
+    // Of one with an address.
+    bool is_used = false;
+    unsigned asked = 0;
 };
 
 class LoopDevice {
   public:
     struct Peer {
         Error error;
+        std::array<std::byte, 4096> nothing{};  // who takes it for a peer of another device finds zeroes there, and nothing of others
     };
     static constexpr std::size_t whole_limit = 1 << 20;
 
@@ -141,10 +146,13 @@ static_assert(Device<LoopDevice> && SleptOn<LoopDevice>);
 // The same with a host behind it that it hears nothing from.
 class WatchedLoopDevice : public LoopDevice {
   public:
-    using LoopDevice::LoopDevice;
-    bool in_use(const Peer *) const { return false; }
-    void ask(Peer *) {}
+    WatchedLoopDevice(LoopNetwork *network, const Sink &sink) : LoopDevice(network, sink), network_(network) {}
+    bool in_use(const Peer *) const { return network_->is_used; }
+    void ask(Peer *) { network_->asked++; }
     void give_up(Peer *peer, const std::string &why) { peer->error = {Status::unreachable, why}; }
+
+  private:
+    LoopNetwork *network_;
 };
 static_assert(Watched<WatchedLoopDevice>);
 

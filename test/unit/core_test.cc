@@ -765,6 +765,33 @@ TEST_F(Core, ThreadsSendWhileAnotherLetsGoOnOverUdp)
     threads_send(setup.devices);
 }
 
+// For one send, if there are threads: nobody else is in the device meanwhile.
+TEST_F(Core, WhoSendsHasTheGateOfTheDeviceIfThereAreThreads)
+{
+    TimeLimit limit(60);
+    open();
+    pm::Gate &gate = self->used->channel->gate();
+    auto another_may_enter = [&] {
+        bool entered = false;
+        std::thread([&] {
+            entered = gate.try_enter();
+            if (entered)
+                gate.leave();
+        }).join();
+        return entered;
+    };
+    {
+        pm::InsideGateOf inside(self);
+        ASSERT_TRUE(another_may_enter()) << "one thread needs no gate";
+    }
+    pm_allow_threads(core);
+    {
+        pm::InsideGateOf inside(self);
+        EXPECT_FALSE(another_may_enter());
+    }
+    EXPECT_TRUE(another_may_enter());
+}
+
 // A gate keeps threads apart, and lets in again who is inside.
 TEST(Gate, OneThreadIsInsideAtATime)
 {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -380,6 +381,15 @@ std::size_t occurrences(const std::string &text, const std::string &of)
     return count;
 }
 
+// One that is reached over a network has no doorbell to look at.
+TEST_F(Paths, WhoSharesNoMemoryIsNotWokenByIt)
+{
+    open({{"wire"}});
+    pm_peer *peer = connect();
+    ASSERT_NE(peer, nullptr) << pm_error_text();
+    EXPECT_FALSE(pm_may_sleep(peer));
+}
+
 // Two networks may have one name: what is told is what went over each.
 TEST_F(Paths, AMessageIsToldOfTheNetworkItWentOver)
 {
@@ -418,6 +428,20 @@ TEST_F(SilentHosts, ThePathIsSuspectedWhereNothingElseIsLeft)
     network(0).answer = Status::ok;
     ASSERT_TRUE(progress(1));
     EXPECT_EQ(paths_of(peer), "fabric proved*");
+}
+
+TEST_F(SilentHosts, AreAskedOverThePathThatIsInUse)
+{
+    open({{"fabric", 30, false, Status::again, nowhere}});
+    ASSERT_NE(connect(), nullptr) << pm_error_text();
+    for (bool is_used : {false, true}) {
+        network(0).is_used = is_used;
+        // It has been quiet for an hour.
+        core->watch.noise();
+        core->watch.step(pm::clock_now() - std::chrono::hours(1), core->silence_limit, [] { return std::set<pm::Ip>(); });
+        pm::watch_hosts(core);
+        EXPECT_EQ(network(0).asked, is_used ? 1u : 0u);
+    }
 }
 
 TEST_F(SilentHosts, ThePathIsLeftWhereThereIsAnother)

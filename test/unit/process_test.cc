@@ -1,11 +1,21 @@
 #include "base/process.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <link.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "base/two_mpis.h"
 #include "support/processes.h"
+#include "support/temporary_directory.h"
 
 namespace pm {
 namespace {
@@ -59,6 +69,73 @@ TEST(Process, LivesAlsoWhereNoDescriptorIsLeft)
         EXPECT_FALSE(process_has_ended(self));
         EXPECT_TRUE(process_has_ended(child));
     });
+}
+
+// A library that has one name and nothing else; the name leads to a place that nobody calls.
+class Library {
+  public:
+    explicit Library(const std::string &name)
+    {
+        std::ifstream("/proc/self/exe", std::ios::binary).read(reinterpret_cast<char *>(&file), sizeof file);  // for this machine
+        file.e_type = ET_DYN;
+        file.e_entry = file.e_shoff = file.e_shnum = file.e_shstrndx = 0;
+        file.e_phoff = offsetof(Library, parts);
+        file.e_phnum = std::size(parts);
+        name.copy(names + 1, sizeof names - 2);
+    }
+    void write(const std::string &path) const { std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char *>(this), sizeof *this); }
+
+  private:
+    static ElfW(Phdr) part(unsigned type, std::size_t begin, std::size_t size)
+    {
+        ElfW(Phdr) part{};
+        part.p_type = type;
+        part.p_flags = PF_R | PF_W;
+        part.p_offset = part.p_vaddr = part.p_paddr = begin;
+        part.p_filesz = part.p_memsz = size;
+        part.p_align = type == PT_LOAD ? 65536 : 16;
+        return part;
+    }
+    static ElfW(Sym) symbol(std::size_t at)
+    {
+        ElfW(Sym) symbol{};
+        symbol.st_name = 1;
+        symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+        symbol.st_shndx = 1;
+        symbol.st_value = at;
+        return symbol;
+    }
+
+    ElfW(Ehdr) file{};
+    ElfW(Phdr) parts[3] = {part(PT_LOAD, 0, sizeof(Library)), part(PT_DYNAMIC, offsetof(Library, dynamic), sizeof dynamic), part(PT_GNU_STACK, 0, 0)};
+    ElfW(Dyn) dynamic[6] = {
+        {DT_HASH, {offsetof(Library, hash)}},
+        {DT_SYMTAB, {offsetof(Library, symbols)}},
+        {DT_STRTAB, {offsetof(Library, names)}},
+        {DT_STRSZ, {sizeof names}},
+        {DT_SYMENT, {sizeof(ElfW(Sym))}},
+        {DT_NULL, {0}},
+    };
+    ElfW(Sym) symbols[2] = {{}, symbol(offsetof(Library, names))};
+    std::uint32_t hash[5] = {1, 2, 1, 0, 0};  // one chain, of the second of two symbols
+    char names[64] = {};
+};
+
+TEST(TwoMpis, TheOtherOneIsNamedWhileItIsLoaded)
+{
+    test::TemporaryDirectory directory;
+    for (const std::string name : {"MPI_Init", "PMPI_Init"}) {
+        EXPECT_EQ(pm_two_mpis(), nullptr);
+        const std::string path = directory.path() + "/lib" + name + ".so";
+        Library(name).write(path);
+        void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+        ASSERT_NE(library, nullptr) << dlerror();
+        const char *sentence = pm_two_mpis();
+        bool is_named = sentence != nullptr && std::string(sentence).find(path) != std::string::npos;
+        EXPECT_EQ(is_named, name == "PMPI_Init") << "a tool has only the other one";
+        dlclose(library);
+    }
+    EXPECT_EQ(pm_two_mpis(), nullptr);
 }
 
 }  // namespace

@@ -559,6 +559,23 @@ TEST_F(ShmemDevice, ASenderThatAlwaysHasSomethingDoesNotKeepTheOthersWaiting)
     quiet->disconnect(from_quiet);
 }
 
+TEST_F(ShmemDevice, IsQuietWhileAPollWouldDeliverNothing)
+{
+    auto receiver = make_device();
+    std::unique_ptr<Shmem> senders[] = {make_device(), make_device()};
+    Shmem::Peer *peers[] = {connect(*senders[0], *receiver), connect(*senders[1], *receiver)};
+    EXPECT_TRUE(receiver->is_quiet());
+    for (int sender : {0, 0, 1, 0}) {
+        ASSERT_EQ(send(*senders[sender], peers[sender], 1), Status::ok);
+        EXPECT_FALSE(receiver->is_quiet());
+        poll_all(*receiver);
+        EXPECT_TRUE(receiver->is_quiet());
+    }
+    EXPECT_EQ(arrived.messages, 4u);
+    for (int sender : {0, 1})
+        senders[sender]->disconnect(peers[sender]);
+}
+
 TEST_F(ShmemDevice, AMessageThatIsSentWholeIsSentWholeOrNotAtAll)
 {
     auto receiver = make_device();

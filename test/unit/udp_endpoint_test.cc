@@ -445,6 +445,32 @@ TEST(UdpEndpoint, AHostThatDoesNotRefuseIsBelievedForSoLong)
     }
 }
 
+// Every docker0 has the same address: who answers there may be our own host.
+TEST(UdpEndpoint, AnAddressThatIsOursAsWellSaysNothingOfThePeersHost)
+{
+    const Address ours = Address::v4({10, 0, 0, 1}, 4711), its = Address::v4({10, 0, 0, 2}, 4711), bridge = Address::v4({172, 17, 0, 1}, 4711);
+    auto is_waited_for = [&](const std::vector<Address> &addresses, const Address &answers) {
+        Endpoint here(UdpPair::plain(), Key{1}, {ours, bridge}, test::Delivered::sink());
+        Endpoint there(UdpPair::plain(), Key{2}, addresses, test::Delivered::sink());
+        Peer *peer = here.connect(there.card());
+        Time now = 1s;
+        SendProgress progress;
+        EXPECT_EQ(here.send(peer, {1, nullptr, 0, {}}, &progress, now), Status::again);
+        Transmission transmission;
+        while (now < 100s && !peer->error) {
+            while (here.poll_transmit(&transmission, now)) {
+            }
+            here.on_host_answered({answers.ip, 0}, now);
+            now = here.next_deadline();
+            here.on_timer(now);
+        }
+        return !peer->error;
+    };
+    EXPECT_TRUE(is_waited_for({its, bridge}, its));
+    EXPECT_FALSE(is_waited_for({its, bridge}, bridge));
+    EXPECT_TRUE(is_waited_for({ours, bridge}, bridge)) << "a process of this host";
+}
+
 TEST(UdpEndpoint, WhoComputedForLongAsksBeforeItGivesUp)
 {
     UdpPair pair;

@@ -197,6 +197,18 @@ TEST(UdpCongestion, WhatAHalvingPreventsIsNotThePathsOwnLoss)
     EXPECT_EQ(congestion.own_loss(), 0);
 }
 
+// One loss made it halve, and with half the window none follows: what was lost before is kept for the comparison.
+TEST(UdpCongestion, ASingleLossThatAHalvingPreventsIsNotThePathsOwn)
+{
+    Congestion congestion;
+    congestion.on_lost(1, 2, packet);
+    const std::size_t half = congestion.window();
+    for (std::uint64_t order = 2; order < 1000; ++order)
+        congestion.on_arrived(order, order + 1);
+    congestion.on_acknowledged(half, packet, true);
+    EXPECT_LE(congestion.window(), half + packet) << "it does not return at once to what it was";
+}
+
 TEST(UdpCongestion, IsBounded)
 {
     Congestion congestion;
