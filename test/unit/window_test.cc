@@ -387,6 +387,10 @@ class Neighbours : public Windows {
     bool ask_us(Errand::Head head, long operand = 0)
     {
         Mailbox *box = boxes_->claim();
+        if (box == nullptr) {
+            ADD_FAILURE() << "no mailbox is free";
+            return false;
+        }
         ErrandRunner runner(boxes_, box);
         Errand &errand = runner.next();
         errand.head = head;
