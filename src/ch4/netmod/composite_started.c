@@ -125,11 +125,12 @@ static void end(op_t * ended)
 /* All steps up to the first one of which we have not read all, or that we would withdraw from others if a later one failed. */
 static uint64_t finished(const started_t * started)
 {
-    for (op_t * op = started->first; op; op = op->next)
-        if (op->in_memory && op->heard_all && !is_given_back(started->team, op))
-            return op->step - 1;
-        else if (!op->heard_all)
+    for (op_t * op = started->first; op; op = op->next) {
+        if (!op->heard_all)
             return op->entered ? op->step + op->page - 1 : pm_team_step(started->team->team);
+        if (op->in_memory && !is_given_back(started->team, op))
+            return op->step - 1;
+    }
     return pm_team_step(started->team->team);
 }
 
@@ -155,9 +156,10 @@ static op_t *advance_all(started_t * started)
     for (started->end = &started->first; *started->end; started->end = &(*started->end)->next) {
     }
     /* After a failure others must not take us for one that has done its part. */
-    if (team->gone < 0 && finished(started) > started->finished) {
-        started->finished = finished(started);
-        pm_team_finish(team->team, started->finished);
+    if (team->gone < 0) {
+        const uint64_t now = finished(started);
+        if (now > started->finished)
+            pm_team_finish(team->team, started->finished = now);
     }
     return ended;
 }
