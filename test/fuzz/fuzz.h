@@ -94,3 +94,13 @@ class Choices {
         Target(choices).run(); \
         return 0; \
     }
+
+// Of one that stays, and plays each of them.
+#define PM_FUZZ_WITH_ONE(Target) \
+    extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) \
+    { \
+        static Target target; \
+        pm::fuzz::Choices choices(data, size); \
+        target.play(choices); \
+        return 0; \
+    }

@@ -63,10 +63,4 @@ class Target {
 }  // namespace
 }  // namespace pm::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
-{
-    static pm::fuzz::Target target;
-    pm::fuzz::Choices choices(data, size);
-    target.play(choices);
-    return 0;
-}
+PM_FUZZ_WITH_ONE(pm::fuzz::Target)
