@@ -1,8 +1,8 @@
-/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|mcast|fuzzy|notify|am|handled|win_handled|first_bcast|making [MICROSECONDS]
+/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|mcast|fuzzy|notify|am|handled|win_handled|leave|first_bcast|making [MICROSECONDS]
  * With MPI_ERRORS_RETURN, ranks talk to the last one, which is going to vanish. Every other rank must get an MPI error from the call
- * it is in and prints it. In flow the last one takes what the others send, so that data is on its way when it vanishes. Nobody
+ * it is in, of class MPIX_ERR_PROC_FAILED, and prints it. In flow the last one takes what the others send, so that data is on its way when it vanishes. Nobody
  * leaves, which would be another error for others, until the job is ended. In handled and win_handled the error goes to a handler of the
- * program's, which is told of the right communicator or window, once for a call. In first_bcast the last one is missing in the first
+ * program's, which is told of the right communicator or window, once for a call. In leave they end with MPI_Finalize. In first_bcast the last one is missing in the first
  * collective of all, in which ranks agree on a team; in making it comes, and kills itself so much later, in the middle of it. */
 #include <mpi.h>
 #include <signal.h>
@@ -117,7 +117,7 @@ int main(int argc, char **argv)
             error = MPI_Send(large, sizeof large, MPI_BYTE, last, 3, MPI_COMM_WORLD);
         else if (first)
             error = MPI_Bcast(&message, 1, MPI_INT, 0, MPI_COMM_WORLD);
-        else if (strcmp(how, "recv") == 0 || strcmp(how, "handled") == 0)
+        else if (strcmp(how, "recv") == 0 || strcmp(how, "handled") == 0 || strcmp(how, "leave") == 0)
             error = MPI_Recv(&message, 1, MPI_INT, last, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         else if (strcmp(how, "send") == 0)
             error = MPI_Ssend(&message, 1, MPI_INT, last, 1, MPI_COMM_WORLD);
@@ -138,11 +138,17 @@ int main(int argc, char **argv)
         else if ((error = MPIX_Imcast(&message, 1, MPI_INT, others, 1, MPI_COMM_WORLD, MPIX_MCAST_DELIVERED, &request)) == MPI_SUCCESS)
             error = MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
+    int class;
+    MPI_Error_class(error, &class);
     MPI_Error_string(error, text, &length);
-    printf("rank %d got an MPI error in call %d: %s\n", rank, calls, text);
+    printf("rank %d got an MPI error in call %d%s: %s\n", rank, calls, class == MPIX_ERR_PROC_FAILED ? "" : ", of another class", text);
     if (handled == 1 && handled_error == error && handled_right)
         printf("the handler saw it\n");
     fflush(stdout);
+    if (strcmp(how, "leave") == 0 && MPI_Finalize() == MPI_SUCCESS) {
+        printf("rank %d has left\n", rank);
+        return 0;
+    }
     while (1)
         pause();
 }

@@ -30,7 +30,7 @@ static void multicast_sent(void *cookie, const char *error)
     operation_t *operation = cookie;
 
     if (error)
-        MPIR_ERR_SET1(operation->request->status.MPI_ERROR, MPI_ERR_OTHER, "**composite", "**composite %s", error);
+        MPIR_ERR_SET1(operation->request->status.MPI_ERROR, MPIX_ERR_PROC_FAILED, "**composite", "**composite %s", error);
     end(operation);
 }
 

@@ -428,7 +428,8 @@ static int barrier_with_progress(void)
     return linger.mpi_errno;
 }
 
-int MPIDI_COMPOSITE_mpi_finalize_hook(void)
+/* All that this rank owes others, and others owe it. */
+static int part_from_others(void)
 {
     int mpi_errno = MPI_SUCCESS;
 
@@ -446,6 +447,20 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = MPIDI_COMPOSITE_report();
     MPIR_ERR_CHECK(mpi_errno);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_mpi_finalize_hook(void)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    /* A program that goes on after it has lost a peer may end, too: the lost one never comes to where all wait for each other. */
+    if (!MPIDI_COMPOSITE_has_lost()) {
+        mpi_errno = part_from_others();
+        MPIR_ERR_CHECK(mpi_errno);
+    }
     MPIDI_COMPOSITE_dynamic_finalize();
     pm_mcast_close();
     pm_barrier_close();

@@ -9,14 +9,24 @@
 #include "netmod/core/setup.h"
 #include "mpidig_pt2pt_callbacks.h"
 
+static bool is_lost;             /* one of this job */
+
 /* A message, or a peer, is lost: an MPI error, for the error handler of whoever called. It stays: everything that needs progress
  * fails from now on, because MPICH's collectives note an error and go on, and would wait for ever for what was lost. */
 int MPIDI_COMPOSITE_lost(void)
 {
     int mpi_errno = MPI_SUCCESS;
 
-    MPIR_ERR_SET1(mpi_errno, MPI_ERR_OTHER, "**composite", "**composite %s", pm_error_text());
+    /* Another job, which this one is connected with, takes nobody along who goes on without it. */
+    if (MPIDIU_get_n_avts() == 1)
+        is_lost = true;
+    MPIR_ERR_SET1(mpi_errno, MPIX_ERR_PROC_FAILED, "**composite", "**composite %s", pm_error_text());
     return mpi_errno;
+}
+
+bool MPIDI_COMPOSITE_has_lost(void)
+{
+    return is_lost;
 }
 
 /* Datatypes in pieces. MPICH's engine reaches the middle of a type by walking there from its beginning: to pack or unpack each piece
