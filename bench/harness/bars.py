@@ -4,7 +4,7 @@ comparison, it is what a requirement names."""
 from dataclasses import asdict, dataclass
 
 from .plan import (ALL_OPEN, ALONE, BY_ALL, BY_LEADERS, COC_COLLECTIVES, COC_RANKS, COMPOSITE, CROWD, CSHIFT_RANKS, CSHIFT_SIZES, FUZZY_HOST_RANKS, IN_FLIGHT, LARGE,
-                   MCAST_HOST_RANKS, MCAST_MANY, MCAST_MIDDLE, MCAST_SHORT, MCAST_SIZES, OPEN, loss_variant, mcast_members)
+                   MCAST_HOST_RANKS, MCAST_MANY, MCAST_SIZES, OPEN, loss_variant, mcast_members)
 from .text import number, size_text
 
 CROWDED_RANKS = (8, 16)
@@ -96,21 +96,15 @@ def _mcast_bars(summary):
     for program, ranks, where in [*places, ("net_mcast", MCAST_HOST_RANKS, f"{MCAST_HOST_RANKS} ranks on 4 hosts")]:
         command = "bench/run --only " + (f"mcast --ranks {ranks}" if program == "mcast" else program)
 
-        def pairs(above, below, sizes):
+        def pairs(above, below):
             return [tuple((program, f"{way}, {variant}", size, ranks) for way in (above, below))
-                    for size in sizes for variant in mcast_members(ranks)]
+                    for size in MCAST_SIZES for variant in mcast_members(ranks)]
 
-        bars += [
-            _worst_bar(summary, f"create, bcast and free/multicast, up to 8 KB, {where}", "ours, a new communicator", ">= 10",
-                       lambda ratio: ratio >= 10, min, pairs("create", "mcast", MCAST_SHORT), command),
-            _worst_bar(summary, f"create, bcast and free/multicast, {where}", "ours, a new communicator", ">= 3",
-                       lambda ratio: ratio >= 3, min, pairs("create", "mcast", (MCAST_MIDDLE,)), command),
-            _worst_bar(summary, f"multicast/bcast, 8 B to 8 MB, {where}", "ours, a ready communicator", "<= 1.1",
-                       lambda ratio: ratio <= 1.1, max, pairs("mcast", "bcast", MCAST_SIZES), command),
-        ]
+        bars.append(_worst_bar(summary, f"multicast/bcast, 8 B to 8 MB, {where}", "ours, a ready communicator", "<= 1.1",
+                               lambda ratio: ratio <= 1.1, max, pairs("mcast", "bcast"), command))
         if program == "net_mcast":
             bars.append(_worst_bar(summary, f"multicast/a loop of sends, 8 B to 8 MB, {where}", "ours, sends", "<= 1.0",
-                                   lambda ratio: ratio <= 1.0, max, pairs("mcast", "send", MCAST_SIZES), command))
+                                   lambda ratio: ratio <= 1.0, max, pairs("mcast", "send"), command))
         for metric, what in (("idle_messages", "messages"), ("idle_wakeups", "wake-ups more than without, mean of all rounds")):
             key = (program, metric, 1024, ranks)
             bar = Bar(f"not a member during 1000 multicasts, {where}: {what}", "none", "<= 0", command)
