@@ -230,9 +230,14 @@ int pm_by_leaders(const pm_choices *choices, pm_collective operation, size_t byt
             return 1;
         case PM_COLL_REDUCE:
         case PM_COLL_ALLREDUCE:
+        case PM_COLL_REDUCE_SCATTER:
+        case PM_COLL_GATHER:
+        case PM_COLL_SCATTER:
             return bytes <= PM_LEADERS_REDUCE_LIMIT;
         case PM_COLL_ALLGATHER:
             return bytes <= PM_LEADERS_GATHER_LIMIT;
+        case PM_COLL_ALLTOALL:
+            return bytes <= PM_LEADERS_ALLTOALL_LIMIT;
         default:
             return 0;
     }

@@ -1,4 +1,4 @@
-/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|mcast|fuzzy|notify|am|handled|win_handled|leave|first_bcast|making [MICROSECONDS]
+/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|alltoall|mcast|fuzzy|notify|am|handled|win_handled|leave|first_bcast|making [MICROSECONDS]
  * With MPI_ERRORS_RETURN, ranks talk to the last one, which is going to vanish. Every other rank must get an MPI error from the call
  * it is in, of class MPIX_ERR_PROC_FAILED, and prints it. In flow the last one takes what the others send, so that data is on its way when it vanishes. Nobody
  * leaves, which would be another error for others, until the job is ended. In handled and win_handled the error goes to a handler of the
@@ -127,6 +127,8 @@ int main(int argc, char **argv)
             error = MPI_Allreduce(MPI_IN_PLACE, &message, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         else if (strcmp(how, "long_allreduce") == 0)
             error = MPI_Allreduce(MPI_IN_PLACE, many, sizeof many / sizeof many[0], MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        else if (strcmp(how, "alltoall") == 0)
+            error = MPI_Alltoall(MPI_IN_PLACE, 1, MPI_INT, many, 1, MPI_INT, MPI_COMM_WORLD);
         else if (strcmp(how, "fuzzy") == 0)
             error = (error = MPIX_Barrier_start(MPI_COMM_WORLD, &flag)) ? error : MPIX_Barrier_wait(MPI_COMM_WORLD, &flag);
         else if (strcmp(how, "notify") == 0 || strcmp(how, "win_handled") == 0)

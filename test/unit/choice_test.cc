@@ -191,7 +191,11 @@ TEST(Choice, BetweenHosts)
     EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_BCAST, endless), 1);
     EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_ALLREDUCE, PM_LEADERS_REDUCE_LIMIT), 1);
     EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_ALLREDUCE, PM_LEADERS_REDUCE_LIMIT + 1), 0);
-    EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_ALLTOALL, 1), 0);
+    EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_SCATTER, PM_LEADERS_REDUCE_LIMIT), 1);
+    EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_GATHER, PM_LEADERS_REDUCE_LIMIT + 1), 0);
+    EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_ALLTOALL, PM_LEADERS_ALLTOALL_LIMIT), 1);
+    EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_ALLTOALL, PM_LEADERS_ALLTOALL_LIMIT + 1), 0);
+    EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_SCAN, 1), 0);
 }
 
 // Hosts dealt out to clusters, and a root; the trees of all hosts.

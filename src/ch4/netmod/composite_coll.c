@@ -7,7 +7,7 @@
 #include "composite_started.h"
 #include "composite_team.h"
 #include "composite_team_coll.h"
-#include "composite_leaders.h"
+#include "composite_leaders_blocks.h"
 #include "composite_team_data.h"
 #include "coll/choice.h"
 
@@ -226,9 +226,15 @@ bool MPIDI_COMPOSITE_gather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatyp
         *mpi_errno = MPI_SUCCESS;
         return true;
     }
+    size_t bytes = comm->rank == root ? bytes_of(recvcount, recvtype) : bytes_of(sendcount, sendtype);
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !moves(team, MPIDI_COMPOSITE_IN_GATHER, CHOSEN(GATHER),
-                        comm->rank == root ? bytes_of(recvcount, recvtype) : bytes_of(sendcount, sendtype)))
+    if (!team && leads(comm, MPIDI_COMPOSITE_IN_GATHER, CHOSEN(GATHER), bytes * (size_t) comm->local_size)) {
+        parts_t all = comm->rank == root ? equal_parts(recvbuf, recvcount, recvtype) : equal_parts(NULL, (MPI_Aint) bytes, MPI_BYTE);
+        data_t mine = data_or_none(sendbuf, sendcount, sendtype);
+        *mpi_errno = leaders_gather(sendbuf == MPI_IN_PLACE ? NULL : &mine, &all, root, comm, errflag);
+        return true;
+    }
+    if (!team || !moves(team, MPIDI_COMPOSITE_IN_GATHER, CHOSEN(GATHER), bytes))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_GATHER);
     return done(team, true, MPIDI_COMPOSITE_team_gather(team, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
                                                         root), errflag, mpi_errno);
@@ -256,9 +262,15 @@ bool MPIDI_COMPOSITE_scatter(const void *sendbuf, MPI_Aint sendcount, MPI_Dataty
         *mpi_errno = MPI_SUCCESS;
         return true;
     }
+    size_t bytes = comm->rank == root ? bytes_of(sendcount, sendtype) : bytes_of(recvcount, recvtype);
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team || !moves(team, MPIDI_COMPOSITE_IN_SCATTER, CHOSEN(SCATTER),
-                        (comm->rank == root ? bytes_of(sendcount, sendtype) : bytes_of(recvcount, recvtype)) * (size_t) comm->local_size))
+    if (!team && leads(comm, MPIDI_COMPOSITE_IN_SCATTER, CHOSEN(SCATTER), bytes * (size_t) comm->local_size)) {
+        parts_t all = comm->rank == root ? equal_parts(sendbuf, sendcount, sendtype) : equal_parts(NULL, (MPI_Aint) bytes, MPI_BYTE);
+        data_t mine = data_or_none(recvbuf, recvcount, recvtype);
+        *mpi_errno = leaders_scatter(&all, recvbuf == MPI_IN_PLACE ? NULL : &mine, root, comm, errflag);
+        return true;
+    }
+    if (!team || !moves(team, MPIDI_COMPOSITE_IN_SCATTER, CHOSEN(SCATTER), bytes * (size_t) comm->local_size))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_SCATTER);
     return done(team, true, MPIDI_COMPOSITE_team_scatter(team, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
                                                          root), errflag, mpi_errno);
@@ -336,6 +348,12 @@ bool MPIDI_COMPOSITE_alltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
         return true;
     }
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && leads(comm, MPIDI_COMPOSITE_IN_ALLTOALL, CHOSEN(ALLTOALL), bytes_of(recvcount, recvtype) * (size_t) comm->local_size)) {
+        data_t to = data_of(recvbuf, recvcount * comm->local_size, recvtype);
+        data_t from = sendbuf == MPI_IN_PLACE ? to : data_of(sendbuf, sendcount * comm->local_size, sendtype);
+        *mpi_errno = leaders_alltoall(&from, &to, comm, errflag);
+        return true;
+    }
     if (!team || !moves(team, MPIDI_COMPOSITE_IN_ALLTOALL, CHOSEN(ALLTOALL), bytes_of(recvcount, recvtype) * (size_t) comm->local_size))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_ALLTOALL);
     return done(team, true, MPIDI_COMPOSITE_team_alltoall(team, sendbuf, sendcount, sendtype, recvbuf, recvcount,
@@ -399,12 +417,33 @@ bool MPIDI_COMPOSITE_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint coun
     return done(team, true, MPIDI_COMPOSITE_team_allreduce(team, sendbuf, recvbuf, count, datatype, op), errflag, mpi_errno);
 }
 
+static int reduce_scatter_by_leaders(const void *sendbuf, void *recvbuf, const MPI_Aint * recvcounts, MPI_Datatype datatype, MPI_Op op,
+                                     MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPI_Aint *displs = MPL_malloc(sizeof *displs * (size_t) comm->local_size, MPL_MEM_COLL), at = 0;
+
+    MPIR_ERR_CHKANDJUMP(!displs, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    for (int rank = 0; rank < comm->local_size; at += recvcounts[rank++])
+        displs[rank] = at;
+    mpi_errno = leaders_reduce_scatter(sendbuf, recvbuf, at, parts_of(NULL, recvcounts, displs, datatype), op, comm, errflag);
+    MPL_free(displs);
+
+  fn_fail:
+    return mpi_errno;
+}
+
 bool MPIDI_COMPOSITE_reduce_scatter(const void *sendbuf, void *recvbuf, const MPI_Aint * recvcounts, MPI_Datatype datatype,
                                     MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag, int *mpi_errno)
 {
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && comm->comm_kind == MPIR_COMM_KIND__INTRACOMM && sum_of(recvcounts, comm->local_size) > 0 &&
+        leads_reducing(comm, MPIDI_COMPOSITE_IN_REDUCE_SCATTER, CHOSEN(REDUCE_SCATTER), sum_of(recvcounts, comm->local_size), datatype, op)) {
+        *mpi_errno = reduce_scatter_by_leaders(sendbuf, recvbuf, recvcounts, datatype, op, comm, errflag);
+        return true;
+    }
     if (!team || !reduces(team, MPIDI_COMPOSITE_IN_REDUCE_SCATTER, CHOSEN(REDUCE_SCATTER), sum_of(recvcounts, comm->local_size), datatype, op))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_REDUCE_SCATTER);
     return done(team, true, MPIDI_COMPOSITE_team_reduce_scatter(team, sendbuf, recvbuf, recvcounts, datatype,
@@ -417,6 +456,12 @@ bool MPIDI_COMPOSITE_reduce_scatter_block(const void *sendbuf, void *recvbuf, MP
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && recvcount > 0 && leads_reducing(comm, MPIDI_COMPOSITE_IN_REDUCE_SCATTER_BLOCK, CHOSEN(REDUCE_SCATTER_BLOCK),
+                                                 recvcount * comm->local_size, datatype, op)) {
+        *mpi_errno = leaders_reduce_scatter(sendbuf, recvbuf, recvcount * comm->local_size, equal_parts(NULL, recvcount, datatype), op, comm,
+                                            errflag);
+        return true;
+    }
     if (!team || !reduces(team, MPIDI_COMPOSITE_IN_REDUCE_SCATTER_BLOCK, CHOSEN(REDUCE_SCATTER_BLOCK), recvcount * comm->local_size, datatype, op))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_REDUCE_SCATTER_BLOCK);
     return done(team, true, MPIDI_COMPOSITE_team_reduce_scatter_block(team, sendbuf, recvbuf, recvcount, datatype,

@@ -1,0 +1,432 @@
+/* Collectives of blocks of ranks on several hosts, by their leaders (composite_leaders.h). For composite_coll.c. */
+#ifndef COMPOSITE_LEADERS_BLOCKS_H_INCLUDED
+#define COMPOSITE_LEADERS_BLOCKS_H_INCLUDED
+
+#include "composite_leaders.h"
+
+/* Where blocks are on their way: in the order of the places of their hosts. */
+typedef struct {
+    size_t *hosts;              /* by place: where its first one begins; and the end */
+    size_t *ranks;              /* by rank */
+    char *flat;
+    char *copy;                 /* NULL: they are where the user has them, or wants them */
+} blocks_t;
+
+static int lay_out_blocks(const led_t * led, const parts_t * all, blocks_t * blocks)
+{
+    int mpi_errno = MPI_SUCCESS, hosts = led->leaders.hosts, ranks = led->comm->local_size;
+    const int *host_of = led->comm->internode_table;
+    size_t *next, at = 0;
+
+    memset(blocks, 0, sizeof *blocks);
+    blocks->hosts = MPL_calloc(2 * (size_t) hosts + 1 + (size_t) ranks, sizeof(size_t), MPL_MEM_COLL);
+    MPIR_ERR_CHKANDJUMP(!blocks->hosts, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    next = blocks->hosts + hosts + 1;
+    blocks->ranks = next + hosts;
+    for (int rank = 0; rank < ranks; rank++)
+        next[host_of[rank]] += part_of(all, rank).bytes;
+    for (int place = 0; place < hosts; place++) {
+        size_t bytes = next[led->leaders.host[place]];
+        blocks->hosts[place] = next[led->leaders.host[place]] = at;
+        at += bytes;
+    }
+    blocks->hosts[hosts] = at;
+    for (int rank = 0; rank < ranks; rank++) {
+        blocks->ranks[rank] = next[host_of[rank]];
+        next[host_of[rank]] += part_of(all, rank).bytes;
+    }
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* Room for those of the places from `first` to `end`. */
+static int make_room(blocks_t * blocks, int first, int end)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    blocks->copy = MPL_malloc(MPL_MAX(blocks->hosts[end] - blocks->hosts[first], 1), MPL_MEM_COLL);
+    MPIR_ERR_CHKANDJUMP(!blocks->copy, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    blocks->flat = blocks->copy - blocks->hosts[first];
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* All of them: in the user's memory where they follow each other there in the same order. */
+static int find_room(const led_t * led, const parts_t * all, blocks_t * blocks)
+{
+    for (int rank = 0; rank < led->comm->local_size; rank++) {
+        data_t part = part_of(all, rank);
+        if (part.bytes == 0)
+            continue;
+        if (!blocks->flat && part.plain)
+            blocks->flat = part.plain - blocks->ranks[rank];
+        if (part.plain == NULL || part.plain - blocks->ranks[rank] != blocks->flat)
+            return make_room(blocks, 0, led->leaders.hosts);
+    }
+    return MPI_SUCCESS;
+}
+
+static void free_blocks(blocks_t * blocks)
+{
+    MPL_free(blocks->copy);
+    MPL_free(blocks->hosts);
+}
+
+/* The places of who speaks, and of all below it. */
+static int end_below(const led_t * led)
+{
+    int end = led->place + 1;
+
+    for (int i = 0; i < led->tree.branches; i++)
+        end = MPL_MAX(end, led->tree.below[i].end);
+    return end;
+}
+
+/* Of each rank of our host: how much, and where behind the first of them. NULL: no memory. */
+static MPI_Aint *host_counts(const led_t * led, const blocks_t * blocks, const parts_t * all)
+{
+    int ranks = led->comm->node_comm->local_size;
+    MPI_Aint *counts = MPL_malloc(2 * sizeof *counts * (size_t) ranks, MPL_MEM_COLL);
+
+    for (int rank = 0, local = 0; counts && local < ranks; rank++) {
+        if (led->comm->internode_table[rank] != led->host)
+            continue;
+        counts[local] = (MPI_Aint) part_of(all, rank).bytes;
+        counts[ranks + local++] = (MPI_Aint) (blocks->ranks[rank] - blocks->hosts[led->place]);
+    }
+    return counts;
+}
+
+/* All of this host, at who speaks. */
+static void host_gather(led_t * led, const data_t * mine, bool in_place, const blocks_t * blocks, const parts_t * all)
+{
+    MPIR_Comm *host = led->comm->node_comm;
+    char *first = led->speaks ? blocks->flat + blocks->hosts[led->place] : NULL;
+    bool is_there = in_place && !blocks->copy && led->speaks;
+    const void *sendbuf = is_there ? MPI_IN_PLACE : mine->buffer;
+    MPI_Aint *counts;
+
+    if (!host) {
+        if (!is_there)
+            note_error(led, copy_from(mine, first));
+        return;
+    }
+    if (all->counts == NULL) {
+        note_error(led, MPIDI_NM_mpi_gather(sendbuf, mine->count, mine->type, first, (MPI_Aint) part_of(all, 0).bytes, MPI_BYTE, led->root, host,
+                                            led->errflag));
+        return;
+    }
+    counts = led->speaks ? host_counts(led, blocks, all) : NULL;
+    note_error(led, MPIDI_NM_mpi_gatherv(sendbuf, mine->count, mine->type, first, counts, counts ? counts + host->local_size : NULL, MPI_BYTE,
+                                         led->root, host, led->errflag));
+    MPL_free(counts);
+}
+
+/* From who speaks to all of this host. `mine` NULL: it is in its place. */
+static void host_scatter(led_t * led, const data_t * mine, const blocks_t * blocks, const parts_t * all)
+{
+    MPIR_Comm *host = led->comm->node_comm;
+    char *first = led->speaks ? blocks->flat + blocks->hosts[led->place] : NULL;
+    void *recvbuf = mine ? mine->buffer : MPI_IN_PLACE;
+    MPI_Aint count = mine ? mine->count : 0, *counts;
+    MPI_Datatype type = mine ? mine->type : MPI_BYTE;
+
+    if (!host) {
+        if (mine && *led->errflag == MPIR_ERR_NONE)
+            note_error(led, copy_to(mine, first));
+        return;
+    }
+    tell_host_of_failure(led);
+    if (all->counts == NULL) {
+        note_error(led, MPIDI_NM_mpi_scatter(first, (MPI_Aint) part_of(all, 0).bytes, MPI_BYTE, recvbuf, count, type, led->root, host,
+                                             led->errflag));
+        return;
+    }
+    counts = led->speaks ? host_counts(led, blocks, all) : NULL;
+    note_error(led, MPIDI_NM_mpi_scatterv(first, counts, counts ? counts + host->local_size : NULL, MPI_BYTE, recvbuf, count, type, led->root,
+                                          host, led->errflag));
+    MPL_free(counts);
+}
+
+/* What is below us, and then ours and that, to who is above. */
+static void gather_blocks(led_t * led, const blocks_t * blocks, int tag)
+{
+    MPIR_Request *requests[PM_BRANCHES_MAX];
+    const pm_tree *tree = &led->tree;
+
+    for (int i = 0; i < tree->branches; i++) {
+        size_t from = blocks->hosts[tree->below[i].place], to = blocks->hosts[tree->below[i].end];
+        begin_receive(led, blocks->flat + from, (MPI_Aint) (to - from), MPI_BYTE, tree->below[i].place, tag, &requests[i]);
+    }
+    wait_for_all(led, requests);
+    if (!is_first(led))
+        tell_above(led, blocks->flat + blocks->hosts[led->place], (MPI_Aint) (blocks->hosts[end_below(led)] - blocks->hosts[led->place]),
+                   MPI_BYTE, tag);
+}
+
+/* The other way; wait_for_all() afterwards. */
+static void begin_scattering(led_t * led, const blocks_t * blocks, int tag, MPIR_Request ** requests)
+{
+    const pm_tree *tree = &led->tree;
+    MPIR_Request *heard;
+
+    if (!is_first(led)) {
+        size_t from = blocks->hosts[led->place], to = blocks->hosts[end_below(led)];
+        begin_receive(led, blocks->flat + from, (MPI_Aint) (to - from), MPI_BYTE, tree->parent, tag, &heard);
+        wait_for_bytes(led, &heard, (MPI_Aint) (to - from));
+    }
+    for (int i = 0; i < tree->branches; i++) {
+        size_t from = blocks->hosts[tree->below[i].place], to = blocks->hosts[tree->below[i].end];
+        begin_send(led, blocks->flat + from, (MPI_Aint) (to - from), MPI_BYTE, tree->below[i].place, tag, &requests[i]);
+    }
+}
+
+static size_t total_of(const parts_t * all, const MPIR_Comm * comm)
+{
+    size_t total = 0;
+
+    for (int rank = 0; rank < comm->local_size; rank++)
+        total += part_of(all, rank).bytes;
+    return total;
+}
+
+/* From the copy, if there is one; `except` is there already. */
+static void take_blocks(led_t * led, const parts_t * all, const blocks_t * blocks, int except)
+{
+    for (int rank = 0; blocks->copy && rank < led->comm->local_size; rank++) {
+        data_t part = part_of(all, rank);
+        if (rank != except)
+            note_error(led, copy_to(&part, blocks->flat + blocks->ranks[rank]));
+    }
+}
+
+/* All know what all have. All of it goes to one leader, and from there to all. `mine` NULL: it is in its place. */
+static int leaders_allgather(const data_t * mine, const parts_t * all, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    led_t led;
+    blocks_t blocks = { NULL };
+    data_t own = part_of(all, comm->rank);
+    int mpi_errno = lead(&led, comm, -1, pm_shape_of(total_of(all, comm), 0), errflag);
+
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = lay_out_blocks(&led, all, &blocks);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = find_room(&led, all, &blocks);
+    MPIR_ERR_CHECK(mpi_errno);
+    host_gather(&led, mine ? mine : &own, mine == NULL, &blocks, all);
+    if (led.speaks)
+        gather_blocks(&led, &blocks, MPIR_ALLGATHER_TAG);
+    spread(&led, blocks.flat, blocks.hosts[led.leaders.hosts], MPIR_ALLGATHER_TAG);
+    take_blocks(&led, all, &blocks, mine ? -1 : comm->rank);
+
+  fn_fail:
+    free_blocks(&blocks);
+    if (mpi_errno)
+        MPL_free(led.memory);
+    return mpi_errno ? mpi_errno : led_to(&led);
+}
+
+/* To the root, which speaks for its host. `all`: of the root, where they belong; of others, as many bytes. */
+static int leaders_gather(const data_t * mine, const parts_t * all, int root, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    led_t led;
+    blocks_t blocks = { NULL };
+    data_t own = part_of(all, comm->rank);
+    int mpi_errno = lead(&led, comm, root, pm_shape_of(total_of(all, comm), 0), errflag);
+
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = lay_out_blocks(&led, all, &blocks);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (comm->rank == root)
+        mpi_errno = find_room(&led, all, &blocks);
+    else if (led.speaks)
+        mpi_errno = make_room(&blocks, led.place, end_below(&led));
+    MPIR_ERR_CHECK(mpi_errno);
+    host_gather(&led, mine ? mine : &own, mine == NULL, &blocks, all);
+    if (led.speaks)
+        gather_blocks(&led, &blocks, MPIR_GATHER_TAG);
+    if (comm->rank == root)
+        take_blocks(&led, all, &blocks, mine ? -1 : root);
+
+  fn_fail:
+    free_blocks(&blocks);
+    if (mpi_errno)
+        MPL_free(led.memory);
+    return mpi_errno ? mpi_errno : led_to(&led);
+}
+
+/* What the first one has, on to all; `led` is over with it. */
+static int scatter_down(led_t * led, const parts_t * all, const data_t * mine, int tag)
+{
+    int mpi_errno;
+    blocks_t blocks = { NULL };
+    MPIR_Request *requests[PM_BRANCHES_MAX];
+
+    mpi_errno = lay_out_blocks(led, all, &blocks);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (is_first(led) && led->speaks)
+        mpi_errno = find_room(led, all, &blocks);
+    else if (led->speaks)
+        mpi_errno = make_room(&blocks, led->place, end_below(led));
+    MPIR_ERR_CHECK(mpi_errno);
+    if (led->speaks) {
+        for (int rank = 0; is_first(led) && blocks.copy && rank < led->comm->local_size; rank++) {
+            data_t part = part_of(all, rank);
+            note_error(led, copy_from(&part, blocks.flat + blocks.ranks[rank]));
+        }
+        begin_scattering(led, &blocks, tag, requests);
+    }
+    host_scatter(led, mine, &blocks, all);
+    if (led->speaks)
+        wait_for_all(led, requests);
+
+  fn_fail:
+    free_blocks(&blocks);
+    if (mpi_errno)
+        MPL_free(led->memory);
+    return mpi_errno ? mpi_errno : led_to(led);
+}
+
+/* From the root; `all` and `mine` as in a gather. */
+static int leaders_scatter(const parts_t * all, const data_t * mine, int root, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    led_t led;
+    int mpi_errno = lead(&led, comm, root, pm_shape_of(total_of(all, comm), 0), errflag);
+
+    return mpi_errno ? mpi_errno : scatter_down(&led, all, mine, MPIR_SCATTER_TAG);
+}
+
+/* Reduced at the first leader, and parts of that on to all. The operation must commute. `all`: of how much each gets a part; where they are,
+ * is of no account. */
+static int leaders_reduce_scatter(const void *sendbuf, void *recvbuf, MPI_Aint count, parts_t all, MPI_Op op, MPIR_Comm * comm,
+                                  MPIR_Errflag_t * errflag)
+{
+    led_t led;
+    void *memory = NULL;
+    char *room, *sum = NULL;
+    const void *own = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
+    MPI_Datatype type = all.type;
+    MPI_Aint span = 0;
+    data_t mine = part_of(&all, comm->rank);
+    int mpi_errno = lead(&led, comm, -1, shape_for(count, type), errflag);
+
+    MPIR_ERR_CHECK(mpi_errno);
+    if (led.speaks) {
+        room = vectors(led.tree.branches + 1, count, type, &span, &memory);
+        MPIR_ERR_CHKANDJUMP(!memory, mpi_errno, MPI_ERR_OTHER, "**nomem");
+        sum = room + led.tree.branches * span;
+        host_reduce(&led, own, sum, count, type, op);
+        hear_below(&led, room, span, sum, count, type, op, MPIR_REDUCE_SCATTER_TAG);
+        if (!is_first(&led))
+            tell_above(&led, sum, count, type, MPIR_REDUCE_SCATTER_TAG);
+    } else {
+        host_reduce(&led, own, NULL, count, type, op);
+    }
+    all.buffer = sum;
+    mine = data_of(recvbuf, mine.count, type);
+    mpi_errno = scatter_down(&led, &all, &mine, MPIR_REDUCE_SCATTER_TAG);
+    MPL_free(memory);
+    return mpi_errno;
+
+  fn_fail:
+    MPL_free(memory);
+    MPL_free(led.memory);
+    return mpi_errno;
+}
+
+/* Blocks between our host and another one, as they travel: those for each rank there together, in the order of the ranks here. `flat` has all
+ * blocks of our first rank, then all of the next. */
+static void sort_blocks(const led_t * led, int other, size_t block, char *flat, char *message, bool comes)
+{
+    int ranks = led->comm->local_size, locals = led->comm->node_comm ? led->comm->node_comm->local_size : 1, others = 0;
+
+    for (int rank = 0; rank < ranks; rank++)
+        others += led->comm->internode_table[rank] == other;
+    for (int rank = 0, at = 0; at < others; rank++) {
+        if (led->comm->internode_table[rank] != other)
+            continue;
+        for (int local = 0; local < locals; local++) {
+            char *here = flat + ((size_t) local * (size_t) ranks + (size_t) rank) * block;
+            if (comes)
+                memcpy(here, message + ((size_t) local * (size_t) others + (size_t) at) * block, block);
+            else
+                memcpy(message + ((size_t) at * (size_t) locals + (size_t) local) * block, here, block);
+        }
+        at++;
+    }
+}
+
+/* The leaders have what their hosts send, at `out`, and want what is for them at `in`. `room` is for all messages of one direction, twice. */
+static void exchange_blocks(led_t * led, size_t block, char *out, char *in, char *room, MPIR_Request ** requests)
+{
+    int hosts = led->leaders.hosts, ranks = led->comm->local_size, locals = led->comm->node_comm ? led->comm->node_comm->local_size : 1;
+    size_t *begin = (size_t *) (requests + 2 * hosts), bytes = (size_t) locals * block;
+    char *coming = room + (size_t) ranks * bytes;
+
+    for (int host = 0; host <= hosts; host++)
+        begin[host] = 0;
+    for (int rank = 0; rank < ranks; rank++)
+        begin[led->comm->internode_table[rank] + 1] += bytes;
+    for (int host = 0; host < hosts; host++)
+        begin[host + 1] += begin[host];
+    for (int i = 1; i < hosts; i++) {
+        int place = (led->place + hosts - i) % hosts, host = led->leaders.host[place];
+        begin_receive(led, coming + begin[host], (MPI_Aint) (begin[host + 1] - begin[host]), MPI_BYTE, place, MPIR_ALLTOALL_TAG, &requests[place]);
+    }
+    for (int i = 1; i < hosts; i++) {
+        int place = (led->place + i) % hosts, host = led->leaders.host[place];
+        sort_blocks(led, host, block, out, room + begin[host], false);
+        begin_send(led, room + begin[host], (MPI_Aint) (begin[host + 1] - begin[host]), MPI_BYTE, place, MPIR_ALLTOALL_TAG,
+                   &requests[hosts + place]);
+    }
+    sort_blocks(led, led->host, block, out, room + begin[led->host], false);
+    sort_blocks(led, led->host, block, in, room + begin[led->host], true);
+    for (int i = 1; i < hosts; i++) {
+        int place = (led->place + hosts - i) % hosts, host = led->leaders.host[place];
+        wait_for_bytes(led, &requests[place], (MPI_Aint) (begin[host + 1] - begin[host]));
+        sort_blocks(led, host, block, in, coming + begin[host], true);
+    }
+    for (int i = 1; i < hosts; i++)
+        wait_for(led, &requests[hosts + (led->place + i) % hosts]);
+}
+
+/* What all of a host send is gathered, and what all of it get scattered, by its leader: so between two hosts goes one message each way. */
+static int leaders_alltoall(const data_t * from, const data_t * to, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    led_t led;
+    MPIR_Comm *host = comm->node_comm;
+    size_t bytes = to->bytes * (size_t) (host ? host->local_size : 1), links;
+    char *memory = NULL, *out = NULL, *in = NULL;
+    int mpi_errno = lead(&led, comm, -1, PM_FLAT, errflag);
+
+    MPIR_ERR_CHECK(mpi_errno);
+    if (led.speaks) {
+        /* Requests, where messages begin, and four times the blocks. */
+        links = 2 * (size_t) led.leaders.hosts * sizeof(MPIR_Request *) + ((size_t) led.leaders.hosts + 1) * sizeof(size_t);
+        memory = MPL_malloc(links + 4 * bytes, MPL_MEM_COLL);
+        MPIR_ERR_CHKANDJUMP(!memory, mpi_errno, MPI_ERR_OTHER, "**nomem");
+        out = memory + links;
+        in = out + bytes;
+    }
+    if (host)
+        note_error(&led, MPIDI_NM_mpi_gather(from->buffer, from->count, from->type, out, (MPI_Aint) to->bytes, MPI_BYTE, 0, host, errflag));
+    else
+        note_error(&led, copy_from(from, out));
+    if (led.speaks)
+        exchange_blocks(&led, to->bytes / (size_t) comm->local_size, out, in, in + bytes, (MPIR_Request **) memory);
+    tell_host_of_failure(&led);
+    if (host)
+        note_error(&led, MPIDI_NM_mpi_scatter(in, (MPI_Aint) to->bytes, MPI_BYTE, to->buffer, to->count, to->type, 0, host, errflag));
+    else if (*errflag == MPIR_ERR_NONE)
+        note_error(&led, copy_to(to, in));
+
+  fn_fail:
+    MPL_free(memory);
+    if (mpi_errno)
+        MPL_free(led.memory);
+    return mpi_errno ? mpi_errno : led_to(&led);
+}
+
+#endif
