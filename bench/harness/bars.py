@@ -192,8 +192,8 @@ def _composite_bars(summary):
     for metric, what in (("init", "MPI_Init"), ("init_last", "MPI_Init from the last rank's call on")):
         bars.append(_ratio_bar(summary, f"{what}, {COC_RANKS} ranks on 12 hosts: ours/mpich", "mpich (TCP)", "< 2",
                                lambda ratio: ratio < 2, ("net_init", f"{metric}, {COMPOSITE}", 0, COC_RANKS), "mpich"))
-    for operation, sizes in COC_COLLECTIVES.items():
-        for size in sizes:
+    for operation in ("barrier", "allreduce", "bcast", "reduce", "allgather"):
+        for size in COC_COLLECTIVES[operation]:
             name = operation + (f" {size_text(size)}" if size else "")
             keys = [("net_colltable", f"{operation}, {way}", size, COC_RANKS) for way in (BY_LEADERS, BY_ALL)]
             bars.append(_way_bar(summary, f"{name}, {COC_RANKS} ranks on 12 hosts: by leaders/by all", "ours, by all ranks", "<= 0.6",

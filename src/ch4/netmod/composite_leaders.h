@@ -46,6 +46,12 @@ static int hosts_of(const MPIR_Comm * comm)
     return last + 1;
 }
 
+/* Somewhere there are two on the same one. */
+static bool share_hosts(const MPIR_Comm * comm)
+{
+    return has_hosts(comm) && hosts_of(comm) < comm->local_size;
+}
+
 /* NULL: there is one. */
 static const uint32_t *clusters_of(MPIR_Comm * comm, const int *speakers, int hosts, uint32_t * clusters)
 {

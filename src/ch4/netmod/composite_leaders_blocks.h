@@ -124,7 +124,7 @@ static void host_gather(led_t * led, const data_t * mine, bool in_place, const b
     MPL_free(counts);
 }
 
-/* From who speaks to all of this host. `mine` NULL: it is in its place. */
+/* From who speaks to all of this host, if there is anything for it. `mine` NULL: it is in its place. */
 static void host_scatter(led_t * led, const data_t * mine, const blocks_t * blocks, const parts_t * all)
 {
     MPIR_Comm *host = led->comm->node_comm;
@@ -133,6 +133,8 @@ static void host_scatter(led_t * led, const data_t * mine, const blocks_t * bloc
     MPI_Aint count = mine ? mine->count : 0, *counts;
     MPI_Datatype type = mine ? mine->type : MPI_BYTE;
 
+    if (blocks->hosts[led->place] == blocks->hosts[led->place + 1])
+        return;
     if (!host) {
         if (mine && *led->errflag == MPIR_ERR_NONE)
             note_error(led, copy_to(mine, first));
@@ -166,20 +168,23 @@ static void gather_blocks(led_t * led, const blocks_t * blocks, int tag)
                    MPI_BYTE, tag);
 }
 
-/* The other way; wait_for_all() afterwards. */
+/* The other way; wait_for_all() afterwards. All know for whom there is nothing. */
 static void begin_scattering(led_t * led, const blocks_t * blocks, int tag, MPIR_Request ** requests)
 {
     const pm_tree *tree = &led->tree;
+    size_t from = blocks->hosts[led->place], to = blocks->hosts[end_below(led)];
     MPIR_Request *heard;
 
-    if (!is_first(led)) {
-        size_t from = blocks->hosts[led->place], to = blocks->hosts[end_below(led)];
+    if (!is_first(led) && from < to) {
         begin_receive(led, blocks->flat + from, (MPI_Aint) (to - from), MPI_BYTE, tree->parent, tag, &heard);
         wait_for_bytes(led, &heard, (MPI_Aint) (to - from));
     }
     for (int i = 0; i < tree->branches; i++) {
-        size_t from = blocks->hosts[tree->below[i].place], to = blocks->hosts[tree->below[i].end];
-        begin_send(led, blocks->flat + from, (MPI_Aint) (to - from), MPI_BYTE, tree->below[i].place, tag, &requests[i]);
+        from = blocks->hosts[tree->below[i].place];
+        to = blocks->hosts[tree->below[i].end];
+        requests[i] = NULL;
+        if (from < to)
+            begin_send(led, blocks->flat + from, (MPI_Aint) (to - from), MPI_BYTE, tree->below[i].place, tag, &requests[i]);
     }
 }
 
