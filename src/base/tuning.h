@@ -18,6 +18,10 @@
  * bench/run --only coll --ranks 8,16 */
 #define PM_EMPTY_POLLS_BEFORE_YIELD 20
 
+/* Large messages within a host go by the pipeline, not by CMA, as long as no more ranks share a core.
+ * bench/run --only rate,bibw,cold --ranks 4,8,16 */
+#define PM_PIPELINE_RANKS_A_CORE 4
+
 /* Polls in a row that look at shared memory only, where nobody is reached otherwise. bench/run --only latency */
 #define PM_SPARED_POLLS 63
 

@@ -86,8 +86,8 @@ cvars:
       scope       : MPI_T_SCOPE_LOCAL
       description : >-
         How large messages travel inside a host. pipeline copies through shared memory with both cores; cma lets the
-        receiver read the sender's memory (one copy, where the kernel allows it); auto takes pipeline when every rank has
-        a core and cma otherwise.
+        receiver read the sender's memory (one copy, where the kernel allows it); auto takes pipeline where up to four
+        ranks share a core and cma otherwise.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_SHMEM_BACKING
       category    : CH4_COMPOSITE
