@@ -318,7 +318,7 @@ static pm_way way_of(const team_t * team, const plan_t * plan, size_t bytes)
         return its.messages ? PM_BY_MESSAGES : PM_BY_BOARD;     /* what is long goes page by page */
     if (plan->unknown)
         return pm_way_of_unknown(&its);
-    if (plan->operation != PM_COLL_ALLTOALL)
+    if (plan->operation != PM_COLL_ALLTOALL && plan->operation != PM_COLL_BCAST)
         its = pm_switch_in_one_step(&its);
     return pm_way_of(&its, bytes);
 }
@@ -681,6 +681,8 @@ int MPIDI_COMPOSITE_ibcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, 
         return no_memory();
     op->mine = data_of(buffer, count, datatype);
     op->room = room_for(op, op->mine.bytes);
+    if (op->mine.bytes > PM_TEAM_PAGE && op->mine.bytes <= op->limit)
+        op->mpi_errno = exchange_of_root(team, op);
     return start(team, op);
 }
 
