@@ -310,9 +310,19 @@ static int no_memory(void)
     return mpi_errno;
 }
 
+/* Many pages take those who are called now and then longer than to read all at once, where they may. */
+static pm_switch switch_of(const team_t * team, pm_collective operation)
+{
+    pm_switch its = team->ways[operation];
+
+    if (operation == PM_COLL_BCAST && its.memory)
+        its.board = MPL_MIN(its.board, PM_TEAM_STARTED_BCAST);
+    return its;
+}
+
 static pm_way way_of(const team_t * team, const plan_t * plan, size_t bytes)
 {
-    pm_switch its = team->ways[plan->operation];
+    pm_switch its = switch_of(team, plan->operation);
 
     if (!plan->lends)
         return its.messages ? PM_BY_MESSAGES : PM_BY_BOARD;     /* what is long goes page by page */
@@ -436,7 +446,7 @@ static op_t *make_op(MPIR_Comm * comm, const team_t * team, MPIDI_COMPOSITE_coll
     op->plan = plans[collective];
     op->root = root;
     op->pages = 1;
-    op->limit = op->plan.lends ? team->ways[op->plan.operation].board : PM_TEAM_PAGE;
+    op->limit = op->plan.lends ? switch_of(team, op->plan.operation).board : PM_TEAM_PAGE;
     op->request = *request;
     op->mine = data_of(NULL, 0, MPI_BYTE);
     op->from.type = op->to.type = MPI_BYTE;
