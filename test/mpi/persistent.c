@@ -1,5 +1,6 @@
 /* Persistent collectives: every start does what the blocking collective does with the data of that moment. All of them, of several
- * datatypes, lengths and operations, in place, within and between groups, started in different orders, after what they use is freed. */
+ * datatypes, lengths and operations, in place, within and between groups, started in different orders, after what they use is freed.
+ * persistent many N: N requests, all of them there at the same time. */
 #include "expect.h"
 #include <pthread.h>
 
@@ -323,6 +324,87 @@ static void any_order(void)
         MPI_Request_free(&requests[i]);
 }
 
+/* Each rank starts them in an order of its own, another one each time, and nobody waits for others between two starts: some are far ahead. */
+static void often(void)
+{
+    enum { n = 7, longest = 20000, rounds = 1000 };
+    static const int lengths_of[n] = { 1, 0, 700, 2, 1, longest, 9 };
+    static int in[n][longest], out[n][longest];
+    MPI_Request requests[n];
+    int order[n];
+
+    for (int i = 0; i < n; i++)
+        if (i == 1)
+            MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &requests[i]);
+        else if (i % 2)
+            MPI_Bcast_init(out[i], lengths_of[i], MPI_INT, i % ranks, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[i]);
+        else
+            MPI_Allreduce_init(i == 4 ? MPI_IN_PLACE : in[i], out[i], lengths_of[i], MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[i]);
+    for (int round = 0; round < rounds; round++) {
+        int skipped = round % 50 ? 5 : n;       /* the long one now and then */
+        for (int i = 0; i < n; i++) {
+            order[i] = i;
+            for (int k = 0; i != skipped && k < lengths_of[i]; k++)
+                in[i][k] = rank + i + k + round, out[i][k] = i == 4 ? in[i][k] : i % 2 && rank == i % ranks ? 3 * i + k + round : -1;
+        }
+        for (int i = n - 1; i > 0; i--) {
+            int other = (int) (mix((uint64_t) round * 100 + (uint64_t) rank * 7919 + (uint64_t) i) % (uint64_t) (i + 1)), one = order[i];
+            order[i] = order[other], order[other] = one;
+        }
+        for (int i = 0; i < n; i++)
+            if (order[i] != skipped)
+                MPI_Start(&requests[order[i]]);
+        MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
+        for (int i = 0; i < n; i++)
+            for (int k = 0; i != skipped && k < lengths_of[i]; k++)
+                if (i % 2)
+                    EXPECT(out[i][k] == 3 * i + k + round, "broadcast %d is %d in round %d", i, out[i][k], round);
+                else
+                    EXPECT(out[i][k] == ranks * (ranks - 1) / 2 + ranks * (i + k + round), "sum %d is %d in round %d", i, out[i][k], round);
+    }
+    for (int i = 0; i < n; i++)
+        MPI_Request_free(&requests[i]);
+}
+
+/* More than there are boards for: some go another way, the same at all ranks. Freed in any order, and made again. */
+static int live = 1000;
+static void many(void)
+{
+    enum { at_once = 100 };
+    MPI_Request *requests = malloc((size_t) live * sizeof *requests);
+    int *values = malloc(2 * (size_t) live * sizeof *values);
+
+    for (int again = 0; again < 2; again++) {
+        for (int i = 0; i < live; i++)
+            if (i % 3)
+                MPI_Allreduce_init(&values[2 * i], &values[2 * i + 1], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[i]);
+            else
+                MPI_Bcast_init(&values[2 * i + 1], 1, MPI_INT, i % ranks, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[i]);
+        for (int round = 0; round < 3; round++) {
+            for (int i = 0; i < live; i++) {
+                values[2 * i] = rank + i + round;
+                values[2 * i + 1] = i % 3 == 0 && rank == i % ranks ? i + round : -1;
+            }
+            for (int first = 0; first < live; first += at_once) {
+                int n = live - first < at_once ? live - first : at_once;
+                if (rank % 2)
+                    for (int i = n - 1; i >= 0; i--)
+                        MPI_Start(&requests[first + i]);
+                else
+                    MPI_Startall(n, requests + first);
+                MPI_Waitall(n, requests + first, MPI_STATUSES_IGNORE);
+            }
+            for (int i = 0; i < live; i++)
+                EXPECT(values[2 * i + 1] == (i % 3 ? ranks * (ranks - 1) / 2 + ranks * (i + round) : i + round), "request %d of %d, round %d: %d", i, live,
+                       round, values[2 * i + 1]);
+        }
+        for (int i = 0; i < live; i++)
+            MPI_Request_free(&requests[rank % 2 ? live - 1 - i : i]);
+    }
+    free(requests);
+    free(values);
+}
+
 /* What a request uses may be freed by the user before it starts. */
 static void freed(void)
 {
@@ -442,11 +524,15 @@ int main(int argc, char **argv)
         { "neighbours", neighbours, 1, 0 },
         { "between", between, 2, 0 },
         { "any_order", any_order, 1, 0 },
+        { "often", often, 1, 0 },
+        { "many", many, 1, 1 },
         { "freed", freed, 1, 0 },
         { "inactive", inactive, 1, 0 },
         { "with_threads", with_threads, 1, 0 },
     };
     int provided;
+    if (argc > 2 && strcmp(argv[1], "many") == 0)
+        live = atoi(argv[2]);
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     int status = run_parts(parts, sizeof parts / sizeof parts[0], argc, argv);
     MPI_Finalize();

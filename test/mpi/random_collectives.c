@@ -758,6 +758,19 @@ static void too_long(int signal)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
+/* Persistent ones, each rank in an order of its own. */
+static void start(stream *own, uint64_t round)
+{
+    int first = below(own, op_count), stride = below(own, 2) ? 1 : op_count - 1;
+    for (int k = 0; k < op_count; k++) {
+        operation *op = &ops[(first + (op_count > 1 ? k * stride : k)) % op_count];
+        op->round = round;
+        fill(op);
+        op->came = now();
+        MPI_Start(&op->request);
+    }
+}
+
 static void one_step(void)
 {
     stream shared = { mix(seed * 1000003 + (uint64_t) step) }, own = { mix(shared.state + 5 + (uint64_t) rank) };
@@ -784,13 +797,8 @@ static void one_step(void)
     if (dies)
         raise(SIGKILL);
     for (int round = 0; round < rounds; round++) {
-        if (rounds > 1)
-            for (int i = 0; i < op_count; i++) {
-                ops[i].round = (uint64_t) round;
-                fill(&ops[i]);
-                ops[i].came = now();
-                MPI_Start(&ops[i].request);
-            }
+        if (rounds > 1 && op_count > 0)
+            start(&own, (uint64_t) round);
         if (op_count > 0)
             complete(ops, op_count, &own);
         for (int i = 0; i < op_count; i++)

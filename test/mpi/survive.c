@@ -1,4 +1,4 @@
-/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|alltoall|mcast|fuzzy|notify|am|handled|win_handled|leave|first_bcast|making [MICROSECONDS]
+/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|alltoall|persistent|init|mcast|fuzzy|notify|am|handled|win_handled|leave|first_bcast|making [MICROSECONDS]
  * With MPI_ERRORS_RETURN, ranks talk to the last one, which is going to vanish. Every other rank must get an MPI error from the call
  * it is in, of class MPIX_ERR_PROC_FAILED, and prints it. In flow the last one takes what the others send, so that data is on its way when it vanishes. Nobody
  * leaves, which would be another error for others, until the job is ended. In handled and win_handled the error goes to a handler of the
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     MPI_Get_processor_name(name, &length);
     int last = ranks - 1;
     MPIX_Bitmap others[1] = { ((MPIX_Bitmap) 1 << ranks) - 2 };
-    MPI_Request request;
+    MPI_Request request, persistent;
     volatile int flag = 0;
     int *memory;
     MPI_Win win;
@@ -77,6 +77,7 @@ int main(int argc, char **argv)
         MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
         MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
         MPI_Win_lock_all(0, win);
+        MPI_Allreduce_init(MPI_IN_PLACE, &message, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &persistent);
     }
     MPI_Errhandler handler;
     if (strcmp(how, "handled") == 0) {
@@ -129,6 +130,10 @@ int main(int argc, char **argv)
             error = MPI_Allreduce(MPI_IN_PLACE, many, sizeof many / sizeof many[0], MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         else if (strcmp(how, "alltoall") == 0)
             error = MPI_Alltoall(MPI_IN_PLACE, 1, MPI_INT, many, 1, MPI_INT, MPI_COMM_WORLD);
+        else if (strcmp(how, "persistent") == 0)
+            error = (error = MPI_Start(&persistent)) ? error : MPI_Wait(&persistent, MPI_STATUS_IGNORE);
+        else if (strcmp(how, "init") == 0)
+            error = MPI_Bcast_init(&message, 1, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
         else if (strcmp(how, "fuzzy") == 0)
             error = (error = MPIX_Barrier_start(MPI_COMM_WORLD, &flag)) ? error : MPIX_Barrier_wait(MPI_COMM_WORLD, &flag);
         else if (strcmp(how, "notify") == 0 || strcmp(how, "win_handled") == 0)

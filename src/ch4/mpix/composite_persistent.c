@@ -1,20 +1,33 @@
 /* Persistent collectives: MPI_Allreduce_init and its kin.
  *
- * MPICH's schedules run once: some copy data while they are built, others count bytes in state that only building them sets. So a
+ * Where the team of the communicator would do it, a request has a team of its own, on which a start is what MPI_Iallreduce is on that of the
+ * communicator (composite_started.c). A request is in flight once at a time, so that its starts have the same order at all ranks, whatever that
+ * of all requests is.
+ *
+ * All else goes by MPICH's schedules. MPICH's schedules run once: some copy data while they are built, others count bytes in state that only building them sets. So a
  * start builds a schedule again, from what the call that made the request was given, and runs it as the nonblocking collective does.
  *
  * Members may start requests in different orders, but make them in the same: the tags of a request's messages are those it got when
  * it was made, which is why a schedule is built then, too, and thrown away. Nobody's buffer is looked at for that. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
+#include "composite_started.h"
 #include "tsp_impl.h"
 
 #define WHERE MPIR_Comm * comm, bool is_persistent, void **sched, enum MPIR_sched_type *type
 #define HERE comm, is_persistent, sched, type
 
-/* The arguments of a collective; arrays are our own. */
-typedef struct call {
+/* A collective. */
+struct call;
+typedef struct {
     int (*build) (const struct call * call, WHERE);
+    int (*start) (const struct call * call, MPIR_Comm * comm, MPIR_Request ** request); /* on a team; NULL: no team does it */
+    MPIDI_COMPOSITE_collective_t collective;
+} kind_t;
+
+/* Its arguments; arrays are our own. */
+typedef struct call {
+    const kind_t *kind;
     const void *sendbuf;
     void *recvbuf;
     MPI_Aint sendcount, recvcount;
@@ -30,6 +43,7 @@ typedef struct call {
 
 typedef struct {
     call_t call;
+    MPIDI_COMPOSITE_team_t *team;       /* NULL: it goes by schedules */
     int *tags;
     int tag_count;
     int tags_used;              /* of the schedule that is being built */
@@ -67,7 +81,7 @@ static int build(persistent_t * it, WHERE)
 
     it->tags_used = 0;
     building = it;
-    mpi_errno = it->call.build(&it->call, HERE);
+    mpi_errno = it->call.kind->build(&it->call, HERE);
     building = NULL;
     return mpi_errno;
 }
@@ -117,12 +131,38 @@ static void forget(persistent_t * it)
     MPL_free(it);
 }
 
-static int keep(call_t call, WHERE)
+/* What all know of how much there is decides, and it is enough that of the parts that are here one is asked for. */
+static int make_team(persistent_t * it, MPIR_Comm * comm)
+{
+    const call_t *call = &it->call;
+
+    if (!call->kind->start || !MPIDI_COMPOSITE_could_start(comm, call->kind->collective, call->receives ? call->recvcount : call->sendcount,
+                                                           call->receives ? call->recvtype : call->sendtype, call->op))
+        return MPI_SUCCESS;
+    return MPIDI_COMPOSITE_team_of_request(comm, &it->team);
+}
+
+/* The tags of its schedules. */
+static int get_tags(persistent_t * it, MPIR_Comm * comm)
+{
+    int mpi_errno;
+    void *sample = NULL;
+    enum MPIR_sched_type sample_type = MPIR_SCHED_INVALID;
+
+    it->first = true;
+    mpi_errno = build(it, comm, true, &sample, &sample_type);
+    it->first = false;
+    if (sample && sample_type == MPIR_SCHED_NORMAL)
+        MPIR_Sched_free(sample);
+    else if (sample && sample_type == MPIR_SCHED_GENTRAN)
+        MPIR_TSP_sched_free(sample);
+    return mpi_errno;
+}
+
+static int keep(call_t call, MPIR_Comm * comm, void **sched, enum MPIR_sched_type *type)
 {
     int mpi_errno = MPI_SUCCESS;
     persistent_t *it = MPL_calloc(1, sizeof *it, MPL_MEM_COMM);
-    void *sample = NULL;
-    enum MPIR_sched_type sample_type = MPIR_SCHED_INVALID;
     size_t out = call.sends ? call.sends_to : 0, in = call.receives ? call.receives_from : 0;
 
     MPIR_ERR_CHKANDJUMP(it == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
@@ -133,13 +173,9 @@ static int keep(call_t call, WHERE)
     it->call.recvcounts = call.receives ? copy(call.recvcounts, in * sizeof(MPI_Aint)) : NULL;
     it->call.rdispls = call.receives ? copy(call.rdispls, in * sizeof(MPI_Aint)) : NULL;
     it->call.recvtypes = call.receives ? copy(call.recvtypes, in * sizeof(MPI_Datatype)) : NULL;
-    it->first = true;
-    mpi_errno = build(it, comm, true, &sample, &sample_type);
-    it->first = false;
-    if (sample && sample_type == MPIR_SCHED_NORMAL)
-        MPIR_Sched_free(sample);
-    else if (sample && sample_type == MPIR_SCHED_GENTRAN)
-        MPIR_TSP_sched_free(sample);
+    mpi_errno = make_team(it, comm);
+    if (mpi_errno == MPI_SUCCESS && !it->team)
+        mpi_errno = get_tags(it, comm);
     if (mpi_errno) {
         forget(it);
         MPIR_ERR_POP(mpi_errno);
@@ -152,16 +188,40 @@ static int keep(call_t call, WHERE)
     return mpi_errno;
 }
 
-int MPIDI_COMPOSITE_persistent_start(MPIR_Request * request)
+static int start_on_team(const persistent_t * it, MPIR_Comm * comm, MPIR_Request ** real)
+{
+    int mpi_errno;
+
+    MPIDI_COMPOSITE_start_on(it->team);
+    mpi_errno = it->call.kind->start(&it->call, comm, real);
+    MPIDI_COMPOSITE_start_on(NULL);
+    return mpi_errno;
+}
+
+static int start_schedule(persistent_t * it, MPIR_Comm * comm, MPIR_Request ** real)
 {
     int mpi_errno;
     void *sched = NULL;
     enum MPIR_sched_type type = MPIR_SCHED_INVALID;
+
+    if (it->call.kind->start && comm->local_size + comm->remote_size > 2)
+        MPIDI_COMPOSITE_coll_counts[it->call.kind->collective][PM_BY_MESSAGES]++;
+    mpi_errno = build(it, comm, false, &sched, &type);
+    MPIR_ERR_CHECK(mpi_errno);
+    MPII_SCHED_START(type, sched, comm, real);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_persistent_start(MPIR_Request * request)
+{
+    int mpi_errno;
+    persistent_t *it = request->u.persist_coll.sched;
     MPIR_Request *real = NULL;
 
-    mpi_errno = build(request->u.persist_coll.sched, request->comm, false, &sched, &type);
+    mpi_errno = it->team ? start_on_team(it, request->comm, &real) : start_schedule(it, request->comm, &real);
     MPIR_ERR_CHECK(mpi_errno);
-    MPII_SCHED_START(type, sched, request->comm, &real);
     request->u.persist_coll.real_request = real;
     request->status.MPI_ERROR = MPI_SUCCESS;
     request->cc_ptr = &real->cc;
@@ -183,6 +243,8 @@ void MPIDI_COMPOSITE_persistent_free(MPIR_Request * request)
 
     if (request->u.persist_coll.real_request)
         MPIR_Request_free(request->u.persist_coll.real_request);
+    if (it->team)
+        MPIDI_COMPOSITE_started_team_free(it->team);
     hold(&it->call, false);
     forget(it);
 }
@@ -211,42 +273,52 @@ static int neighbors(MPIR_Comm * comm, bool out)
     return out ? outdegree : indegree;
 }
 
-/* Each collective: how it is built from its call, and what makes the call of its arguments. */
-#define BUILD(name, ...)                                          \
-    static int build_##name(const call_t * call, WHERE)           \
-    {                                                             \
-        return MPIR_I##name##_sched_impl(__VA_ARGS__ HERE);       \
+/* Each collective: how it is built from its call, or started on a team, and what makes the call of its arguments. */
+#define BUILD(name, ...)                                                                            \
+    static int build_##name(const call_t * call, WHERE)                                             \
+    {                                                                                               \
+        return MPIR_I##name##_sched_impl(__VA_ARGS__ HERE);                                         \
     }
+#define BY_TEAM(name, NAME, ...)                                                                    \
+    BUILD(name, __VA_ARGS__)                                                                        \
+    static int start_##name(const call_t * call, MPIR_Comm * comm, MPIR_Request ** request)         \
+    {                                                                                               \
+        return MPIDI_COMPOSITE_i##name(__VA_ARGS__ comm, request);                                  \
+    }                                                                                               \
+    static const kind_t kind_##name = {build_##name, start_##name, MPIDI_COMPOSITE_IN_##NAME};
+#define BY_MESSAGES(name, ...)                                                                      \
+    BUILD(name, __VA_ARGS__)                                                                        \
+    static const kind_t kind_##name = {build_##name, NULL, MPIDI_COMPOSITE_IN_NONE};
 #define OUT_BLOCK call->sendbuf, call->sendcount, call->sendtype,
 #define IN_BLOCK call->recvbuf, call->recvcount, call->recvtype,
 #define OUT_BLOCKS call->sendbuf, call->sendcounts, call->sdispls, call->sendtype,
 #define IN_BLOCKS call->recvbuf, call->recvcounts, call->rdispls, call->recvtype,
 #define REDUCED call->sendbuf, call->recvbuf, call->recvcount, call->recvtype, call->op,
 
-BUILD(barrier)
-BUILD(bcast, call->recvbuf, call->recvcount, call->recvtype, call->root,)
-BUILD(gather, OUT_BLOCK IN_BLOCK call->root,)
-BUILD(scatter, OUT_BLOCK IN_BLOCK call->root,)
-BUILD(gatherv, OUT_BLOCK IN_BLOCKS call->root,)
-BUILD(scatterv, OUT_BLOCKS IN_BLOCK call->root,)
-BUILD(allgather, OUT_BLOCK IN_BLOCK)
-BUILD(alltoall, OUT_BLOCK IN_BLOCK)
-BUILD(neighbor_allgather, OUT_BLOCK IN_BLOCK)
-BUILD(neighbor_alltoall, OUT_BLOCK IN_BLOCK)
-BUILD(allgatherv, OUT_BLOCK IN_BLOCKS)
-BUILD(neighbor_allgatherv, OUT_BLOCK IN_BLOCKS)
-BUILD(alltoallv, OUT_BLOCKS IN_BLOCKS)
-BUILD(neighbor_alltoallv, OUT_BLOCKS IN_BLOCKS)
-BUILD(alltoallw, call->sendbuf, call->sendcounts, call->sdispls, call->sendtypes,
-      call->recvbuf, call->recvcounts, call->rdispls, call->recvtypes,)
-BUILD(neighbor_alltoallw, call->sendbuf, call->sendcounts, call->sdispls, call->sendtypes,
-      call->recvbuf, call->recvcounts, call->rdispls, call->recvtypes,)
-BUILD(reduce, REDUCED call->root,)
-BUILD(allreduce, REDUCED)
-BUILD(scan, REDUCED)
-BUILD(exscan, REDUCED)
-BUILD(reduce_scatter_block, REDUCED)
-BUILD(reduce_scatter, call->sendbuf, call->recvbuf, call->recvcounts, call->recvtype, call->op,)
+BY_TEAM(barrier, BARRIER)
+BY_TEAM(bcast, BCAST, call->recvbuf, call->recvcount, call->recvtype, call->root,)
+BY_TEAM(gather, GATHER, OUT_BLOCK IN_BLOCK call->root,)
+BY_TEAM(scatter, SCATTER, OUT_BLOCK IN_BLOCK call->root,)
+BY_TEAM(gatherv, GATHERV, OUT_BLOCK IN_BLOCKS call->root,)
+BY_TEAM(scatterv, SCATTERV, OUT_BLOCKS IN_BLOCK call->root,)
+BY_TEAM(allgather, ALLGATHER, OUT_BLOCK IN_BLOCK)
+BY_TEAM(alltoall, ALLTOALL, OUT_BLOCK IN_BLOCK)
+BY_MESSAGES(neighbor_allgather, OUT_BLOCK IN_BLOCK)
+BY_MESSAGES(neighbor_alltoall, OUT_BLOCK IN_BLOCK)
+BY_TEAM(allgatherv, ALLGATHERV, OUT_BLOCK IN_BLOCKS)
+BY_MESSAGES(neighbor_allgatherv, OUT_BLOCK IN_BLOCKS)
+BY_TEAM(alltoallv, ALLTOALLV, OUT_BLOCKS IN_BLOCKS)
+BY_MESSAGES(neighbor_alltoallv, OUT_BLOCKS IN_BLOCKS)
+BY_TEAM(alltoallw, ALLTOALLW, call->sendbuf, call->sendcounts, call->sdispls, call->sendtypes,
+        call->recvbuf, call->recvcounts, call->rdispls, call->recvtypes,)
+BY_MESSAGES(neighbor_alltoallw, call->sendbuf, call->sendcounts, call->sdispls, call->sendtypes,
+            call->recvbuf, call->recvcounts, call->rdispls, call->recvtypes,)
+BY_TEAM(reduce, REDUCE, REDUCED call->root,)
+BY_TEAM(allreduce, ALLREDUCE, REDUCED)
+BY_TEAM(scan, SCAN, REDUCED)
+BY_TEAM(exscan, EXSCAN, REDUCED)
+BY_TEAM(reduce_scatter_block, REDUCE_SCATTER_BLOCK, REDUCED)
+BY_TEAM(reduce_scatter, REDUCE_SCATTER, call->sendbuf, call->recvbuf, call->recvcounts, call->recvtype, call->op,)
 
 #define SEND_BLOCK const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype
 #define RECV_BLOCK void *recvbuf, MPI_Aint recvcount, MPI_Datatype recvtype
@@ -260,11 +332,11 @@ BUILD(reduce_scatter, call->sendbuf, call->recvbuf, call->recvcounts, call->recv
 #define PERSISTENT(name, arguments, ...)                                         \
     int MPIDI_COMPOSITE_persistent_##name(arguments WHERE)                       \
     {                                                                            \
-        return keep((call_t) {.build = build_##name, __VA_ARGS__}, HERE);        \
+        return keep((call_t) {.kind = &kind_##name, __VA_ARGS__}, comm, sched, type);         \
     }
 #define ARGUMENTS(...) __VA_ARGS__,
 
-PERSISTENT(barrier,)
+PERSISTENT(barrier,, .sendtype = MPI_BYTE)
 PERSISTENT(bcast, ARGUMENTS(RECV_BLOCK, int root), KEEP_RECV_BLOCK, .root = root, .receives = is_root(comm, root) || has_part(comm, root))
 PERSISTENT(gather, ARGUMENTS(SEND_BLOCK, RECV_BLOCK, int root), KEEP_SEND_BLOCK, KEEP_RECV_BLOCK, .root = root,
            .sends = has_part(comm, root) && sendbuf != MPI_IN_PLACE, .receives = is_root(comm, root))

@@ -183,7 +183,6 @@ void MPIDI_COMPOSITE_coll_comm_free(MPIR_Comm * comm)
 {
     /* A request that is freed may be the last to hold the communicator, and then the lock is held. */
     MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);
-    MPIDI_COMPOSITE_started_comm_free(comm);
     MPIDI_COMPOSITE_team_comm_free(comm);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }

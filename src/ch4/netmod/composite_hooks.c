@@ -56,7 +56,6 @@ int MPIDI_COMPOSITE_mpi_comm_commit_post_hook(MPIR_Comm * comm)
 {
     MPIDI_COMPOSITE_COMM(comm).collectives = 0;
     MPIDI_COMPOSITE_COMM(comm).team = NULL;
-    MPIDI_COMPOSITE_COMM(comm).started = NULL;
     MPIDI_COMPOSITE_COMM(comm).team_calls = 0;
     MPIDI_COMPOSITE_COMM(comm).team_is_known = false;
     MPIDI_COMPOSITE_group_commit(comm);

@@ -42,7 +42,6 @@ typedef struct {
     struct pm_group *group;     /* what the engines of src/coll know it as (composite_group.c); NULL: they do not */
     unsigned long collectives;  /* begun on it by this rank (composite_calls.h) */
     struct MPIDI_COMPOSITE_team *team;  /* composite_team.c */
-    struct MPIDI_COMPOSITE_started *started;    /* composite_started.c */
     unsigned team_calls;        /* collectives before it had one */
     bool team_is_known;         /* it has one, or will never have one */
 } MPIDI_COMPOSITE_comm_t;

@@ -8,13 +8,14 @@
 #include "composite_started_op.h"
 #include "netmod/core/setup.h"
 
-/* Of a communicator with some that have not ended. */
+/* Of a team with some that have not ended. */
 struct MPIDI_COMPOSITE_started {
     struct MPIDI_COMPOSITE_started *next;
     team_t *team;
     op_t *first, **end;
     uint64_t finished;          /* of its steps, all up to this one */
     bool is_woken;              /* others wake us */
+    bool is_last;               /* the persistent request that has the team is freed: it ends with what is in flight */
 };
 typedef struct MPIDI_COMPOSITE_started started_t;
 
@@ -134,7 +135,7 @@ static uint64_t finished(const started_t * started)
     return pm_team_step(started->team->team);
 }
 
-/* All of a communicator. Answers those that have ended. */
+/* All of a team. Answers those that have ended. */
 static op_t *advance_all(started_t * started)
 {
     team_t *team = started->team;
@@ -201,6 +202,8 @@ static void rest(started_t * started)
     *link = started->next;
     started->next = NULL;
     be_left_alone(started);
+    if (started->is_last)
+        MPIDI_COMPOSITE_team_leave(started->team);
 }
 
 int MPIDI_COMPOSITE_advance_started(void)
@@ -286,10 +289,15 @@ void MPIDI_COMPOSITE_started_finalize(void)
     }
 }
 
-void MPIDI_COMPOSITE_started_comm_free(MPIR_Comm * comm)
+void MPIDI_COMPOSITE_started_team_free(team_t * team)
 {
-    MPL_free(MPIDI_COMPOSITE_COMM(comm).started);
-    MPIDI_COMPOSITE_COMM(comm).started = NULL;
+    /* Where a request that is freed is the last to hold something, the lock is held. */
+    MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);
+    if (team->started && team->started->first)
+        team->started->is_last = true;
+    else
+        MPIDI_COMPOSITE_team_leave(team);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }
 
 /* ---- starting ---- */
@@ -302,15 +310,25 @@ static int no_memory(void)
     return mpi_errno;
 }
 
+/* Many pages take those who are called now and then longer than to read all at once, where they may. */
+static pm_switch switch_of(const team_t * team, pm_collective operation)
+{
+    pm_switch its = team->ways[operation];
+
+    if (operation == PM_COLL_BCAST && its.memory)
+        its.board = MPL_MIN(its.board, PM_TEAM_STARTED_BCAST);
+    return its;
+}
+
 static pm_way way_of(const team_t * team, const plan_t * plan, size_t bytes)
 {
-    pm_switch its = team->ways[plan->operation];
+    pm_switch its = switch_of(team, plan->operation);
 
     if (!plan->lends)
         return its.messages ? PM_BY_MESSAGES : PM_BY_BOARD;     /* what is long goes page by page */
     if (plan->unknown)
         return pm_way_of_unknown(&its);
-    if (plan->operation != PM_COLL_ALLTOALL)
+    if (plan->operation != PM_COLL_ALLTOALL && plan->operation != PM_COLL_BCAST)
         its = pm_switch_in_one_step(&its);
     return pm_way_of(&its, bytes);
 }
@@ -323,35 +341,73 @@ static size_t bytes_of(MPI_Aint count, MPI_Datatype type)
     return (size_t) (count * size);
 }
 
-/* The second team of a communicator that has one, if it does this; only a blocking collective makes one. What each rank has, or has for
- * each, where all know it. */
-static team_t *team_for(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, bool chosen, MPI_Aint count, MPI_Datatype type)
+/* Which of MPICH's algorithms the user has chosen for each, and what says that it is none. */
+#define ALGORITHM(OPERATION) [MPIDI_COMPOSITE_IN_##OPERATION] = {&MPIR_CVAR_I##OPERATION##_INTRA_ALGORITHM, MPIR_CVAR_I##OPERATION##_INTRA_ALGORITHM_auto}
+static const struct {
+    const int *chosen;
+    int none;
+} algorithms[MPIDI_COMPOSITE_COLLECTIVES] = {
+    ALGORITHM(BARRIER), ALGORITHM(BCAST), ALGORITHM(GATHER), ALGORITHM(GATHERV), ALGORITHM(SCATTER), ALGORITHM(SCATTERV), ALGORITHM(ALLGATHER),
+    ALGORITHM(ALLGATHERV), ALGORITHM(ALLTOALL), ALGORITHM(ALLTOALLV), ALGORITHM(ALLTOALLW), ALGORITHM(REDUCE), ALGORITHM(ALLREDUCE),
+    ALGORITHM(REDUCE_SCATTER), ALGORITHM(REDUCE_SCATTER_BLOCK), ALGORITHM(SCAN), ALGORITHM(EXSCAN)
+};
+
+/* A page has slices of whole elements. */
+static bool is_added_here(MPI_Datatype type, MPI_Op op)
 {
-    team_t *team = MPIDI_COMPOSITE_COMM(comm).team_is_known ? MPIDI_COMPOSITE_COMM(comm).team : NULL;
+    MPI_Aint size, extent;
+
+    MPIR_Datatype_get_size_macro(type, size);
+    MPIR_Datatype_get_extent_macro(type, extent);
+    return HANDLE_IS_BUILTIN(type) && HANDLE_IS_BUILTIN(op) && size == extent && 64 % size == 0;
+}
+
+/* What each rank has, or has for each, where all know it; and the operation of a reduction. */
+static pm_way way_for(const team_t * team, MPIDI_COMPOSITE_collective_t collective, MPI_Aint count, MPI_Datatype type, MPI_Op op)
+{
     const plan_t *plan = &plans[collective];
+
+    if (*algorithms[collective].chosen != algorithms[collective].none || (plan->adds && !is_added_here(type, op)))
+        return PM_BY_MESSAGES;
+    return way_of(team, plan, plan->unknown ? 0 : bytes_of(count, type) * (size_t) (plan->parts ? team->ranks : 1));
+}
+
+/* The team of the persistent request that this thread starts; NULL: it starts none. */
+static _Thread_local team_t *of_request;
+
+void MPIDI_COMPOSITE_start_on(team_t * team)
+{
+    of_request = team;
+}
+
+bool MPIDI_COMPOSITE_could_start(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, MPI_Aint count, MPI_Datatype type, MPI_Op op)
+{
+    const team_t *team = MPIDI_COMPOSITE_team_of(comm);
+
+    return team && way_for(team, collective, count, type, op) != PM_BY_MESSAGES;
+}
+
+/* That of the request; or the second team of a communicator that has one, if it does this: only a blocking collective makes one. */
+static team_t *team_to_add(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, MPI_Aint count, MPI_Datatype type, MPI_Op op)
+{
+    team_t *team = of_request;
     pm_way way = PM_BY_MESSAGES;
 
-    if (team && !chosen)
-        way = way_of(team, plan, plan->unknown ? 0 : bytes_of(count, type) * (size_t) (plan->parts ? team->ranks : 1));
+    if (!team && MPIDI_COMPOSITE_COMM(comm).team_is_known && MPIDI_COMPOSITE_COMM(comm).team)
+        team = MPIDI_COMPOSITE_COMM(comm).team->second;
+    if (team)
+        way = way_for(team, collective, count, type, op);
     if (way == PM_BY_MESSAGES) {
         MPIDI_COMPOSITE_coll_by_messages(comm, collective);
         return NULL;
     }
     MPIDI_COMPOSITE_coll_counts[collective][way]++;
-    return team->second;
+    return team;
 }
 
-/* The same for a reduction of so many elements. A page has slices of whole ones. */
-static team_t *team_to_add(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, bool chosen, MPI_Aint count, MPI_Datatype type, MPI_Op op)
+static team_t *team_for(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, MPI_Aint count, MPI_Datatype type)
 {
-    MPI_Aint size, extent;
-
-    if (MPIDI_COMPOSITE_COMM(comm).team) {
-        MPIR_Datatype_get_size_macro(type, size);
-        MPIR_Datatype_get_extent_macro(type, extent);
-        chosen = chosen || !HANDLE_IS_BUILTIN(type) || !HANDLE_IS_BUILTIN(op) || size != extent || 64 % size != 0;
-    }
-    return team_for(comm, collective, chosen, count, type);
+    return team_to_add(comm, collective, count, type, MPI_OP_NULL);
 }
 
 /* Of nothing: a rank whose count is 0 does not come here, so there is no step. */
@@ -390,7 +446,7 @@ static op_t *make_op(MPIR_Comm * comm, const team_t * team, MPIDI_COMPOSITE_coll
     op->plan = plans[collective];
     op->root = root;
     op->pages = 1;
-    op->limit = op->plan.lends ? team->ways[op->plan.operation].board : PM_TEAM_PAGE;
+    op->limit = op->plan.lends ? switch_of(team, op->plan.operation).board : PM_TEAM_PAGE;
     op->request = *request;
     op->mine = data_of(NULL, 0, MPI_BYTE);
     op->from.type = op->to.type = MPI_BYTE;
@@ -408,7 +464,7 @@ static void hold_types(const op_t * op, int ranks)
     MPIR_Datatype_add_ref_if_not_builtin(op->to.type);
 }
 
-static int start(MPIR_Comm * comm, team_t * team, op_t * op)
+static int start(team_t * team, op_t * op)
 {
     int mpi_errno = MPI_SUCCESS;
     started_t *started;
@@ -416,9 +472,9 @@ static int start(MPIR_Comm * comm, team_t * team, op_t * op)
     hold_types(op, team->ranks);
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     MPIDI_COMPOSITE_started++;
-    started = MPIDI_COMPOSITE_COMM(comm).started;
+    started = team->started;
     if (!started) {
-        started = MPIDI_COMPOSITE_COMM(comm).started = MPL_calloc(1, sizeof *started, MPL_MEM_COLL);
+        started = team->started = MPL_calloc(1, sizeof *started, MPL_MEM_COLL);
         if (!started) {
             op->mpi_errno = mpi_errno = no_memory();
             end(op);
@@ -490,7 +546,7 @@ static size_t bytes_of_parts(const team_t * team, const parts_t * parts, bool un
 }
 
 /* Gathers: what we have, and where that of all goes, if we want it. */
-static int start_to_gather(MPIR_Comm * comm, team_t * team, op_t * op, const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype,
+static int start_to_gather(team_t * team, op_t * op, const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype,
                            const parts_t * to)
 {
     size_t longest;
@@ -510,12 +566,11 @@ static int start_to_gather(MPIR_Comm * comm, team_t * team, op_t * op, const voi
     op->room = room_for(op, op->mine.bytes);
     if (!op->plan.lends && longest > PM_TEAM_PAGE && op->mpi_errno == MPI_SUCCESS)
         op->mpi_errno = exchange_pieces(team, op);
-    return start(comm, team, op);
+    return start(team, op);
 }
 
 /* Scatters: what goes to each, if it is ours, and where ours goes. */
-static int start_to_scatter(MPIR_Comm * comm, team_t * team, op_t * op, const parts_t * from, void *recvbuf, MPI_Aint recvcount,
-                            MPI_Datatype recvtype)
+static int start_to_scatter(team_t * team, op_t * op, const parts_t * from, void *recvbuf, MPI_Aint recvcount, MPI_Datatype recvtype)
 {
     op->mine = data_or_none(recvbuf, recvcount, recvtype);
     if (from) {
@@ -525,7 +580,7 @@ static int start_to_scatter(MPIR_Comm * comm, team_t * team, op_t * op, const pa
             op->mpi_errno = keep(&op->from, team->ranks, &op->kept[0]);
         op->room = room_for(op, bytes_of_parts(team, &op->from, op->plan.unknown));
     }
-    return start(comm, team, op);
+    return start(team, op);
 }
 
 /* What goes to each, NULL if it is in place, and where that of each goes. */
@@ -543,7 +598,7 @@ static int start_to_exchange(MPIR_Comm * comm, team_t * team, op_t * op, const p
         op->mpi_errno = keep(&op->from, team->ranks, &op->kept[0]);
     if (op->mpi_errno) {
         op->from = op->to = (parts_t) { .type = MPI_BYTE };
-        return start(comm, team, op);
+        return start(team, op);
     }
     bytes = part_of(&op->from, 0).bytes * (size_t) team->ranks;
     op->room = room_for(op, bytes);
@@ -555,7 +610,7 @@ static int start_to_exchange(MPIR_Comm * comm, team_t * team, op_t * op, const p
     }
     else if (bytes > PM_TEAM_PAGE && bytes <= op->limit)
         op->mpi_errno = exchange_blocks(team, op, bytes / (size_t) team->ranks);
-    return start(comm, team, op);
+    return start(team, op);
 }
 
 /* Each reduces a slice; those who want all of it read them afterwards. */
@@ -582,7 +637,7 @@ static int add_in_slices(team_t * team, op_t * op, char *recvbuf)
 }
 
 /* Reductions of the ranks up to `last`. */
-static int start_to_add(MPIR_Comm * comm, team_t * team, op_t * op, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type,
+static int start_to_add(team_t * team, op_t * op, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type,
                         MPI_Op operator, int last)
 {
     pm_collective operation = op->plan.operation;
@@ -606,28 +661,27 @@ static int start_to_add(MPIR_Comm * comm, team_t * team, op_t * op, const void *
     else if (op->mine.bytes > PM_TEAM_PAGE)
         op->mpi_errno = exchange_pieces(team, op);
     op->to = (parts_t) { .type = MPI_BYTE };    /* has told whose what is */
-    return start(comm, team, op);
+    return start(team, op);
 }
 
 /* ---- the calls ---- */
 
-#define CHOSEN(OPERATION) (MPIR_CVAR_##OPERATION##_INTRA_ALGORITHM != MPIR_CVAR_##OPERATION##_INTRA_ALGORITHM_auto)
 #define IN(OPERATION) MPIDI_COMPOSITE_IN_##OPERATION
 
 int MPIDI_COMPOSITE_ibarrier(MPIR_Comm * comm, MPIR_Request ** request)
 {
-    team_t *team = team_for(comm, IN(BARRIER), CHOSEN(IBARRIER), 0, MPI_BYTE);
+    team_t *team = team_for(comm, IN(BARRIER), 0, MPI_BYTE);
     op_t *op;
 
     if (!team)
         return MPIR_Ibarrier_impl(comm, request);
     op = make_op(comm, team, IN(BARRIER), 0, request);
-    return op ? start(comm, team, op) : no_memory();
+    return op ? start(team, op) : no_memory();
 }
 
 int MPIDI_COMPOSITE_ibcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, int root, MPIR_Comm * comm, MPIR_Request ** request)
 {
-    team_t *team = team_for(comm, IN(BCAST), CHOSEN(IBCAST), count, datatype);
+    team_t *team = team_for(comm, IN(BCAST), count, datatype);
     op_t *op;
 
     if (!team)
@@ -637,7 +691,9 @@ int MPIDI_COMPOSITE_ibcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, 
         return no_memory();
     op->mine = data_of(buffer, count, datatype);
     op->room = room_for(op, op->mine.bytes);
-    return start(comm, team, op);
+    if (op->mine.bytes > PM_TEAM_PAGE && op->mine.bytes <= op->limit)
+        op->mpi_errno = exchange_of_root(team, op);
+    return start(team, op);
 }
 
 int MPIDI_COMPOSITE_igather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
@@ -652,7 +708,7 @@ int MPIDI_COMPOSITE_igather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatyp
 
     if (is_nothing(comm, count, type, request))
         return *request ? MPI_SUCCESS : no_memory();
-    team = team_for(comm, IN(GATHER), CHOSEN(IGATHER), count, type);
+    team = team_for(comm, IN(GATHER), count, type);
     if (!team)
         return MPIR_Igather_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
     op = make_op(comm, team, IN(GATHER), root, request);
@@ -660,14 +716,14 @@ int MPIDI_COMPOSITE_igather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatyp
         return no_memory();
     if (at_root)
         to = equal_parts(recvbuf, recvcount, recvtype);
-    return start_to_gather(comm, team, op, sendbuf, sendcount, sendtype, at_root ? &to : NULL);
+    return start_to_gather(team, op, sendbuf, sendcount, sendtype, at_root ? &to : NULL);
 }
 
 int MPIDI_COMPOSITE_igatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
                              const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype, int root,
                              MPIR_Comm * comm, MPIR_Request ** request)
 {
-    team_t *team = team_for(comm, IN(GATHERV), CHOSEN(IGATHERV), 0, MPI_BYTE);
+    team_t *team = team_for(comm, IN(GATHERV), 0, MPI_BYTE);
     bool at_root = comm->rank == root;
     parts_t to;
     op_t *op;
@@ -679,7 +735,7 @@ int MPIDI_COMPOSITE_igatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Dataty
         return no_memory();
     if (at_root)
         to = parts_of(recvbuf, recvcounts, displs, recvtype);
-    return start_to_gather(comm, team, op, sendbuf, sendcount, sendtype, at_root ? &to : NULL);
+    return start_to_gather(team, op, sendbuf, sendcount, sendtype, at_root ? &to : NULL);
 }
 
 int MPIDI_COMPOSITE_iallgather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -691,21 +747,21 @@ int MPIDI_COMPOSITE_iallgather(const void *sendbuf, MPI_Aint sendcount, MPI_Data
 
     if (is_nothing(comm, recvcount, recvtype, request))
         return *request ? MPI_SUCCESS : no_memory();
-    team = team_for(comm, IN(ALLGATHER), CHOSEN(IALLGATHER), recvcount, recvtype);
+    team = team_for(comm, IN(ALLGATHER), recvcount, recvtype);
     if (!team)
         return MPIR_Iallgather_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
     op = make_op(comm, team, IN(ALLGATHER), 0, request);
     if (!op)
         return no_memory();
     to = equal_parts(recvbuf, recvcount, recvtype);
-    return start_to_gather(comm, team, op, sendbuf, sendcount, sendtype, &to);
+    return start_to_gather(team, op, sendbuf, sendcount, sendtype, &to);
 }
 
 int MPIDI_COMPOSITE_iallgatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
                                 const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype, MPIR_Comm * comm,
                                 MPIR_Request ** request)
 {
-    team_t *team = team_for(comm, IN(ALLGATHERV), CHOSEN(IALLGATHERV), 0, MPI_BYTE);
+    team_t *team = team_for(comm, IN(ALLGATHERV), 0, MPI_BYTE);
     parts_t to;
     op_t *op;
 
@@ -715,7 +771,7 @@ int MPIDI_COMPOSITE_iallgatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Dat
     if (!op)
         return no_memory();
     to = parts_of(recvbuf, recvcounts, displs, recvtype);
-    return start_to_gather(comm, team, op, sendbuf, sendcount, sendtype, &to);
+    return start_to_gather(team, op, sendbuf, sendcount, sendtype, &to);
 }
 
 int MPIDI_COMPOSITE_iscatter(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
@@ -730,7 +786,7 @@ int MPIDI_COMPOSITE_iscatter(const void *sendbuf, MPI_Aint sendcount, MPI_Dataty
 
     if (is_nothing(comm, count, type, request))
         return *request ? MPI_SUCCESS : no_memory();
-    team = team_for(comm, IN(SCATTER), CHOSEN(ISCATTER), count, type);
+    team = team_for(comm, IN(SCATTER), count, type);
     if (!team)
         return MPIR_Iscatter_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
     op = make_op(comm, team, IN(SCATTER), root, request);
@@ -738,14 +794,14 @@ int MPIDI_COMPOSITE_iscatter(const void *sendbuf, MPI_Aint sendcount, MPI_Dataty
         return no_memory();
     if (at_root)
         from = equal_parts(sendbuf, sendcount, sendtype);
-    return start_to_scatter(comm, team, op, at_root ? &from : NULL, recvbuf, recvcount, recvtype);
+    return start_to_scatter(team, op, at_root ? &from : NULL, recvbuf, recvcount, recvtype);
 }
 
 int MPIDI_COMPOSITE_iscatterv(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * displs, MPI_Datatype sendtype,
                               void *recvbuf, MPI_Aint recvcount, MPI_Datatype recvtype, int root, MPIR_Comm * comm,
                               MPIR_Request ** request)
 {
-    team_t *team = team_for(comm, IN(SCATTERV), CHOSEN(ISCATTERV), 0, MPI_BYTE);
+    team_t *team = team_for(comm, IN(SCATTERV), 0, MPI_BYTE);
     bool at_root = comm->rank == root;
     parts_t from;
     op_t *op;
@@ -757,7 +813,7 @@ int MPIDI_COMPOSITE_iscatterv(const void *sendbuf, const MPI_Aint * sendcounts, 
         return no_memory();
     if (at_root)
         from = parts_of(sendbuf, sendcounts, displs, sendtype);
-    return start_to_scatter(comm, team, op, at_root ? &from : NULL, recvbuf, recvcount, recvtype);
+    return start_to_scatter(team, op, at_root ? &from : NULL, recvbuf, recvcount, recvtype);
 }
 
 int MPIDI_COMPOSITE_ialltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
@@ -770,7 +826,7 @@ int MPIDI_COMPOSITE_ialltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
 
     if (is_nothing(comm, recvcount, recvtype, request))
         return *request ? MPI_SUCCESS : no_memory();
-    team = team_for(comm, IN(ALLTOALL), CHOSEN(IALLTOALL), recvcount, recvtype);
+    team = team_for(comm, IN(ALLTOALL), recvcount, recvtype);
     if (!team)
         return MPIR_Ialltoall_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
     op = make_op(comm, team, IN(ALLTOALL), 0, request);
@@ -787,7 +843,7 @@ int MPIDI_COMPOSITE_ialltoallv(const void *sendbuf, const MPI_Aint * sendcounts,
                                MPIR_Comm * comm, MPIR_Request ** request)
 {
     bool in_place = sendbuf == MPI_IN_PLACE;
-    team_t *team = team_for(comm, IN(ALLTOALLV), CHOSEN(IALLTOALLV), 0, MPI_BYTE);
+    team_t *team = team_for(comm, IN(ALLTOALLV), 0, MPI_BYTE);
     parts_t from, to;
     op_t *op;
 
@@ -807,7 +863,7 @@ int MPIDI_COMPOSITE_ialltoallw(const void *sendbuf, const MPI_Aint * sendcounts,
                                const MPI_Aint * rdispls, const MPI_Datatype * recvtypes, MPIR_Comm * comm, MPIR_Request ** request)
 {
     bool in_place = sendbuf == MPI_IN_PLACE;
-    team_t *team = team_for(comm, IN(ALLTOALLW), CHOSEN(IALLTOALLW), 0, MPI_BYTE);
+    team_t *team = team_for(comm, IN(ALLTOALLW), 0, MPI_BYTE);
     parts_t from, to;
     op_t *op;
 
@@ -825,25 +881,25 @@ int MPIDI_COMPOSITE_ialltoallw(const void *sendbuf, const MPI_Aint * sendcounts,
 int MPIDI_COMPOSITE_ireduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, int root,
                             MPIR_Comm * comm, MPIR_Request ** request)
 {
-    team_t *team = team_to_add(comm, IN(REDUCE), CHOSEN(IREDUCE), count, datatype, op);
+    team_t *team = team_to_add(comm, IN(REDUCE), count, datatype, op);
     op_t *started;
 
     if (!team)
         return MPIR_Ireduce_impl(sendbuf, recvbuf, count, datatype, op, root, comm, request);
     started = make_op(comm, team, IN(REDUCE), root, request);
-    return started ? start_to_add(comm, team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1) : no_memory();
+    return started ? start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1) : no_memory();
 }
 
 int MPIDI_COMPOSITE_iallreduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, MPIR_Comm * comm,
                                MPIR_Request ** request)
 {
-    team_t *team = team_to_add(comm, IN(ALLREDUCE), CHOSEN(IALLREDUCE), count, datatype, op);
+    team_t *team = team_to_add(comm, IN(ALLREDUCE), count, datatype, op);
     op_t *started;
 
     if (!team)
         return MPIR_Iallreduce_impl(sendbuf, recvbuf, count, datatype, op, comm, request);
     started = make_op(comm, team, IN(ALLREDUCE), 0, request);
-    return started ? start_to_add(comm, team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1) : no_memory();
+    return started ? start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1) : no_memory();
 }
 
 int MPIDI_COMPOSITE_ireduce_scatter(const void *sendbuf, void *recvbuf, const MPI_Aint * recvcounts, MPI_Datatype datatype,
@@ -855,21 +911,21 @@ int MPIDI_COMPOSITE_ireduce_scatter(const void *sendbuf, void *recvbuf, const MP
 
     for (int rank = 0; rank < comm->local_size; rank++)
         count += recvcounts[rank];
-    team = team_to_add(comm, IN(REDUCE_SCATTER), CHOSEN(IREDUCE_SCATTER), count, datatype, op);
+    team = team_to_add(comm, IN(REDUCE_SCATTER), count, datatype, op);
     if (!team)
         return MPIR_Ireduce_scatter_impl(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
     started = make_op(comm, team, IN(REDUCE_SCATTER), 0, request);
     if (!started)
         return no_memory();
     started->to.counts = recvcounts;
-    return start_to_add(comm, team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1);
+    return start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1);
 }
 
 int MPIDI_COMPOSITE_ireduce_scatter_block(const void *sendbuf, void *recvbuf, MPI_Aint recvcount, MPI_Datatype datatype,
                                           MPI_Op op, MPIR_Comm * comm, MPIR_Request ** request)
 {
     MPI_Aint count = recvcount * comm->local_size;
-    team_t *team = team_to_add(comm, IN(REDUCE_SCATTER_BLOCK), CHOSEN(IREDUCE_SCATTER_BLOCK), count, datatype, op);
+    team_t *team = team_to_add(comm, IN(REDUCE_SCATTER_BLOCK), count, datatype, op);
     op_t *started;
 
     if (!team)
@@ -878,29 +934,29 @@ int MPIDI_COMPOSITE_ireduce_scatter_block(const void *sendbuf, void *recvbuf, MP
     if (!started)
         return no_memory();
     started->to.count = recvcount;
-    return start_to_add(comm, team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1);
+    return start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1);
 }
 
 int MPIDI_COMPOSITE_iscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, MPIR_Comm * comm,
                           MPIR_Request ** request)
 {
-    team_t *team = team_to_add(comm, IN(SCAN), CHOSEN(ISCAN), count, datatype, op);
+    team_t *team = team_to_add(comm, IN(SCAN), count, datatype, op);
     op_t *started;
 
     if (!team)
         return MPIR_Iscan_impl(sendbuf, recvbuf, count, datatype, op, comm, request);
     started = make_op(comm, team, IN(SCAN), 0, request);
-    return started ? start_to_add(comm, team, started, sendbuf, recvbuf, count, datatype, op, team->rank) : no_memory();
+    return started ? start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->rank) : no_memory();
 }
 
 int MPIDI_COMPOSITE_iexscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op,
                             MPIR_Comm * comm, MPIR_Request ** request)
 {
-    team_t *team = team_to_add(comm, IN(EXSCAN), CHOSEN(IEXSCAN), count, datatype, op);
+    team_t *team = team_to_add(comm, IN(EXSCAN), count, datatype, op);
     op_t *started;
 
     if (!team)
         return MPIR_Iexscan_impl(sendbuf, recvbuf, count, datatype, op, comm, request);
     started = make_op(comm, team, IN(EXSCAN), 0, request);
-    return started ? start_to_add(comm, team, started, sendbuf, recvbuf, count, datatype, op, team->rank - 1) : no_memory();
+    return started ? start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->rank - 1) : no_memory();
 }

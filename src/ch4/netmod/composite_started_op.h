@@ -346,6 +346,28 @@ static int exchange_pieces(team_t * team, op_t * op)
     return mpi_errno;
 }
 
+/* What the root has, piece by piece; the parts of all ranks are in the same place. */
+static int exchange_of_root(team_t * team, op_t * op)
+{
+    int mpi_errno = make_exchange(team, op);
+    exchange_t *exchange = op->exchange;
+    MPI_Aint *displacements = op->kept[1] = MPL_calloc((size_t) team->ranks, sizeof *displacements, MPL_MEM_COLL);
+
+    MPIR_ERR_CHECK(mpi_errno);
+    MPIR_ERR_CHKANDJUMP(!displacements, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    op->to = parts_of(op->mine.buffer, NULL, displacements, op->mine.type);
+    op->to.count = op->mine.count;
+    exchange->sent[op->root] = exchange->received[op->root] = op->mine.bytes;
+    op->pages = pages_for(exchange, op->mine.bytes);
+    if (team->rank == op->root)
+        mpi_errno = flatten(&op->mine, true, &exchange->sources[op->root], &exchange->copies[op->root]);
+    else
+        mpi_errno = flatten(&op->mine, false, &exchange->targets[op->root], &exchange->copies[team->ranks + op->root]);
+
+  fn_fail:
+    return mpi_errno;
+}
+
 /* Where the part of a rank begins in what is reduced in slices. */
 static size_t begin_of(const team_t * team, const op_t * op, int rank)
 {

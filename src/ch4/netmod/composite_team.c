@@ -19,11 +19,17 @@ static bool on_one_host(MPIR_Comm * comm)
         (comm->node_comm != NULL && comm->node_comm->local_size == comm->local_size);
 }
 
+/* Of a board. That of a persistent request has no second one behind it. */
+typedef struct {
+    int ranks, pages;
+    bool is_single;
+} form_t;
+
 /* Boards of ours that others may still look at. Under the lock. */
 typedef struct MPIDI_COMPOSITE_left {
     struct MPIDI_COMPOSITE_left *next;
     void *board;
-    int ranks, pages;
+    form_t form;
     uint64_t end;               /* nobody has come to this step */
     pm_peer *peers[];
 } left_t;
@@ -51,25 +57,34 @@ static int pages_behind(int pages)
     return MPL_MAX(pages / 2, PM_TEAM_PAGES);
 }
 
-static size_t size_of_both(int ranks, int pages)
+static size_t size_of(const form_t * form)
 {
-    return pm_team_board_size(ranks, pages) + pm_team_board_size(ranks, pages_behind(pages));
+    size_t size = pm_team_board_size(form->ranks, form->pages);
+
+    return form->is_single ? size : size + pm_team_board_size(form->ranks, pages_behind(form->pages));
 }
 
-static void *second_of(void *board, int ranks, int pages)
+static void *second_of(void *board, const form_t * form)
 {
-    return (char *) board + pm_team_board_size(ranks, pages);
+    return (char *) board + pm_team_board_size(form->ranks, form->pages);
 }
 
-static bool lay_out_both(void *board, int ranks, int pages, bool is_zero)
+static bool lay_out(void *board, const form_t * form, bool is_zero)
 {
-    return pm_team_lay_out(board, ranks, is_zero) && pm_team_lay_out(second_of(board, ranks, pages), ranks, is_zero);
+    return pm_team_lay_out(board, form->ranks, is_zero) && (form->is_single || pm_team_lay_out(second_of(board, form), form->ranks, is_zero));
 }
 
-static void free_board(void *board, int ranks, int pages)
+static void lay_out_again(void *board, const form_t * form, uint64_t begin)
+{
+    pm_team_lay_out_again(board, form->ranks, begin);
+    if (!form->is_single)
+        pm_team_lay_out_again(second_of(board, form), form->ranks, begin);
+}
+
+static void free_board(void *board, const form_t * form)
 {
     pm_mapped_free(MPIDI_COMPOSITE_global.core, board);
-    board_bytes -= size_of_both(ranks, pages);
+    board_bytes -= size_of(form);
 }
 
 static void free_kept_boards(void)
@@ -77,23 +92,27 @@ static void free_kept_boards(void)
     while (kept_boards) {
         left_t *kept = kept_boards;
         kept_boards = kept->next;
-        free_board(kept->board, kept->ranks, kept->pages);
+        free_board(kept->board, &kept->form);
         MPL_free(kept);
     }
     kept_bytes = 0;
 }
 
-static void *take_kept_board(int ranks, int pages, uint64_t * begin)
+static bool is_like(const form_t * one, const form_t * other)
+{
+    return one->ranks == other->ranks && one->pages == other->pages && one->is_single == other->is_single;
+}
+
+static void *take_kept_board(const form_t * form, uint64_t * begin)
 {
     for (left_t **link = &kept_boards; *link; link = &(*link)->next) {
         left_t *kept = *link;
         void *board = kept->board;
-        if (kept->ranks != ranks || kept->pages != pages)
+        if (!is_like(&kept->form, form))
             continue;
         *begin = kept->end;
-        pm_team_lay_out_again(board, ranks, kept->end);
-        pm_team_lay_out_again(second_of(board, ranks, pages), ranks, kept->end);
-        kept_bytes -= size_of_both(ranks, pages);
+        lay_out_again(board, form, kept->end);
+        kept_bytes -= size_of(form);
         *link = kept->next;
         MPL_free(kept);
         return board;
@@ -105,17 +124,17 @@ static void free_left_boards(void)
 {
     for (left_t **link = &left_boards; *link;) {
         left_t *left = *link;
-        if (!pm_team_all_have_left(left->board, left->ranks, left->peers)) {
+        if (!pm_team_all_have_left(left->board, left->form.ranks, left->peers)) {
             link = &left->next;
             continue;
         }
         *link = left->next;
-        if (kept_bytes + size_of_both(left->ranks, left->pages) <= PM_TEAM_BOARDS_KEPT) {
-            kept_bytes += size_of_both(left->ranks, left->pages);
+        if (kept_bytes + size_of(&left->form) <= PM_TEAM_BOARDS_KEPT) {
+            kept_bytes += size_of(&left->form);
             left->next = kept_boards;
             kept_boards = left;
         } else {
-            free_board(left->board, left->ranks, left->pages);
+            free_board(left->board, &left->form);
             MPL_free(left);
         }
     }
@@ -137,81 +156,88 @@ typedef struct {
     int32_t agreed;
 } made_t;
 
-static void *new_board(int ranks, int pages, size_t limit)
+static void *new_board(const form_t * form, size_t limit)
 {
-    size_t size = size_of_both(ranks, pages);
+    size_t size = size_of(form);
     void *board = NULL;
 
     if (board_bytes + size > limit)
         free_kept_boards();
     if (board_bytes + size <= limit && !is_limited())
-        board = pm_mapped_alloc_part(MPIDI_COMPOSITE_global.core, size, pm_team_can_grow() ? pm_team_notes_size(ranks) : size);
+        board = pm_mapped_alloc_part(MPIDI_COMPOSITE_global.core, size, pm_team_can_grow() ? pm_team_notes_size(form->ranks) : size);
     if (!board)
         return NULL;
     board_bytes += size;
-    if (!lay_out_both(board, ranks, pages, true)) {
-        free_board(board, ranks, pages);
+    if (!lay_out(board, form, true)) {
+        free_board(board, form);
         return NULL;
     }
     return board;
 }
 
 /* With fewer pages, when there are many boards. Memory is taken for what is used. */
-static void *make_board(int ranks, made_t * made, size_t limit)
+static void *make_board(form_t * form, made_t * made, size_t limit)
 {
     void *board;
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     free_left_boards();
+    form->pages = form->is_single ? pages_behind(pages_wanted(form->ranks)) : pages_wanted(form->ranks);
+    if (board_bytes - kept_bytes + size_of(form) > PM_TEAM_BOARDS_LARGE)
+        form->pages = PM_TEAM_PAGES;
     made->begin = 0;
-    made->pages = pages_wanted(ranks);
-    if (board_bytes - kept_bytes + size_of_both(ranks, made->pages) > PM_TEAM_BOARDS_LARGE)
-        made->pages = PM_TEAM_PAGES;
-    board = take_kept_board(ranks, made->pages, &made->begin);
+    made->pages = form->pages;
+    board = take_kept_board(form, &made->begin);
     if (!board)
-        board = new_board(ranks, made->pages, limit);
+        board = new_board(form, limit);
     made->address = (uint64_t) (uintptr_t) board;
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     return board;
 }
 
-static void *see_board(MPIR_Comm * comm, uint64_t address, int pages)
+static void *see_board(MPIR_Comm * comm, uint64_t address, const form_t * form)
 {
     void *board;
 
     MPID_THREAD_CS_ENTER_REC_VCI(MPIDI_VCI(0).lock);    /* held where a communicator is freed */
-    board = pm_shared_view(MPIDI_COMPOSITE_peer(comm, 0), address, size_of_both(comm->local_size, pages));
+    board = pm_shared_view(MPIDI_COMPOSITE_peer(comm, 0), address, size_of(form));
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     return board;
 }
 
 /* What is needed of a board of ours when its communicator is gone. */
-static left_t *note_board(MPIR_Comm * comm, void *board, int pages)
+static left_t *note_board(MPIR_Comm * comm, void *board, const form_t * form)
 {
     left_t *left = MPL_malloc(sizeof *left + sizeof left->peers[0] * (size_t) comm->local_size, MPL_MEM_COLL);
 
     if (!left)
         return NULL;
     left->board = board;
-    left->ranks = comm->local_size;
-    left->pages = pages;
+    left->form = *form;
     for (int rank = 0; rank < comm->local_size; rank++)
         left->peers[rank] = MPIDI_COMPOSITE_peer(comm, rank);
     return left;
 }
 
-static void leave(MPIDI_COMPOSITE_team_t * team)
+/* After MPI_Finalize the boards are gone. */
+static void leave_board(MPIDI_COMPOSITE_team_t * team)
 {
-    if (team->board)
-        team->board->end = MPL_MAX(pm_team_behind_all(team->team), pm_team_behind_all(team->second->team));
-    /* After MPI_Finalize the boards are gone. */
-    if (MPIDI_COMPOSITE_global.core) {
-        pm_team_leave(team->second->team);
+    if (MPIDI_COMPOSITE_global.core)
         pm_team_leave(team->team);
-    }
-    pm_team_free(team->second->team);
     pm_team_free(team->team);
-    MPL_free(team->second);
+    MPL_free(team->started);
+}
+
+void MPIDI_COMPOSITE_team_leave(MPIDI_COMPOSITE_team_t * team)
+{
+    MPIDI_COMPOSITE_team_t *second = team->second;
+
+    if (team->board)
+        team->board->end = MPL_MAX(pm_team_behind_all(team->team), second ? pm_team_behind_all(second->team) : 0);
+    if (second)
+        leave_board(second);
+    leave_board(team);
+    MPL_free(second);
     MPL_free(team->alone);
     if (team->board && MPIDI_COMPOSITE_global.core) {
         team->board->next = left_boards;
@@ -220,6 +246,8 @@ static void leave(MPIDI_COMPOSITE_team_t * team)
         MPL_free(team->board);
     }
     MPL_free(team);
+    if (MPIDI_COMPOSITE_global.core)
+        free_left_boards();
 }
 
 /* Whether we may read the memory of all others, and all others that of all others: two steps. */
@@ -261,36 +289,51 @@ static bool all_are_on_host(MPIR_Comm * comm)
     return true;
 }
 
-static void join(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team, void *board, int pages, uint64_t begin)
+static void join(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team, void *board, const form_t * form, uint64_t begin)
 {
     pm_group_setup group = MPIDI_COMPOSITE_group_setup(comm);
+    int pages = form->pages;
 
+    if (form->is_single) {
+        team->team = pm_team_join(&group, board, pages, 1, begin);
+        return;
+    }
     team->ahead = (unsigned) steps_ahead(pages);
     team->team = pm_team_join(&group, board, pages, steps_ahead(pages), begin);
-    team->second->team = pm_team_join(&group, second_of(board, comm->local_size, pages), pages_behind(pages), 1, begin);
+    team->second->team = pm_team_join(&group, second_of(board, form), pages_behind(pages), 1, begin);
     if (team->team)
         pm_team_look_around(team->team);
 }
 
 static bool has_joined(const MPIDI_COMPOSITE_team_t * team)
 {
-    return team->team && team->second->team;
+    return team->team && (!team->second || team->second->team);
 }
 
-static MPIDI_COMPOSITE_team_t *new_team(MPIR_Comm * comm)
+static MPIDI_COMPOSITE_team_t *new_one(MPIR_Comm * comm)
 {
-    MPIDI_COMPOSITE_team_t *team = MPL_calloc(1, sizeof *team, MPL_MEM_COLL), *second = MPL_calloc(1, sizeof *team, MPL_MEM_COLL);
+    MPIDI_COMPOSITE_team_t *team = MPL_calloc(1, sizeof *team, MPL_MEM_COLL);
+
+    if (!team)
+        return NULL;
+    team->rank = comm->rank;
+    team->ranks = comm->local_size;
+    team->gone = -1;
+    return team;
+}
+
+static MPIDI_COMPOSITE_team_t *new_team(MPIR_Comm * comm, bool is_single)
+{
+    MPIDI_COMPOSITE_team_t *team = new_one(comm), *second = is_single ? team : new_one(comm);
 
     if (!team || !second) {
         MPL_free(team);
         MPL_free(second);
         return NULL;
     }
-    team->rank = second->rank = comm->rank;
-    team->ranks = second->ranks = comm->local_size;
-    team->gone = second->gone = -1;
-    team->second = second;
     second->behind = true;
+    if (!is_single)
+        team->second = second;
     return team;
 }
 
@@ -298,19 +341,20 @@ static void free_unused(MPIDI_COMPOSITE_team_t * team)
 {
     if (!team)
         return;
-    pm_team_free(team->second->team);
+    if (team->second)
+        pm_team_free(team->second->team);
     pm_team_free(team->team);
     MPL_free(team->second);
     MPL_free(team->board);
     MPL_free(team);
 }
 
-static void free_unused_board(void *board, int ranks, int pages)
+static void free_unused_board(void *board, const form_t * form)
 {
     if (!board)
         return;
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    free_board(board, ranks, pages);
+    free_board(board, form);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }
 
@@ -327,16 +371,17 @@ static int who_is_gone(MPIR_Comm * comm)
  * think so, or see that we have not joined and that somebody has ended. */
 static void give_up_both(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team)
 {
+    const form_t form = { comm->local_size, PM_TEAM_PAGES, false };
     int gone = team->gone >= 0 ? team->gone : who_is_gone(comm);
 
     if (!has_joined(team)) {
         pm_team_free(team->team);
         pm_team_free(team->second->team);
         team->team = team->second->team = NULL;
-        team->alone = MPL_aligned_alloc(64, size_of_both(comm->local_size, PM_TEAM_PAGES), MPL_MEM_COLL);
-        if (!team->alone || !lay_out_both(team->alone, comm->local_size, PM_TEAM_PAGES, false))
+        team->alone = MPL_aligned_alloc(64, size_of(&form), MPL_MEM_COLL);
+        if (!team->alone || !lay_out(team->alone, &form, false))
             return;
-        join(comm, team, team->alone, PM_TEAM_PAGES, 0);
+        join(comm, team, team->alone, &form, 0);
     }
     if (has_joined(team)) {
         /* Whatever its length, a collective goes by the team, and fails. */
@@ -373,17 +418,18 @@ static void use(MPIDI_COMPOSITE_team_t * team, bool reads)
     MPIDI_COMPOSITE_choose(team->second);
 }
 
-/* Of one that rank 0 has made. */
-static MPIDI_COMPOSITE_team_t *team_on(MPIR_Comm * comm, const made_t * made, void *board)
+/* On a board that rank 0 has made. */
+static MPIDI_COMPOSITE_team_t *team_on(MPIR_Comm * comm, const made_t * made, void *board, bool is_single)
 {
-    MPIDI_COMPOSITE_team_t *team = new_team(comm);
+    const form_t form = { comm->local_size, made->pages, is_single };
+    MPIDI_COMPOSITE_team_t *team = new_team(comm, is_single);
 
     if (comm->rank != 0 && made->address)
-        board = see_board(comm, made->address, made->pages);
+        board = see_board(comm, made->address, &form);
     if (team && comm->rank == 0 && board)
-        team->board = note_board(comm, board, made->pages);
+        team->board = note_board(comm, board, &form);
     if (team && board && (team->board || comm->rank != 0) && all_are_on_host(comm))
-        join(comm, team, board, made->pages, made->begin);
+        join(comm, team, board, &form, made->begin);
     return team;
 }
 
@@ -394,17 +440,18 @@ static MPIDI_COMPOSITE_team_t *agree_on_team(MPIR_Comm * comm)
 {
     MPIR_Errflag_t errflag = MPIR_ERR_NONE;
     MPIDI_COMPOSITE_team_t *team;
+    form_t form = { comm->local_size, PM_TEAM_PAGES, false };
     made_t made = { 0, 0, PM_TEAM_PAGES, NOT_AGREED };
     void *board = NULL;
     int seen, all_see = 0;
     bool failed;
 
     if (comm->rank == 0)
-        board = make_board(comm->local_size, &made, PM_TEAM_BOARDS_LIMIT);
+        board = make_board(&form, &made, PM_TEAM_BOARDS_LIMIT);
     failed = MPIR_Bcast_intra_binomial(&made, sizeof made, MPI_BYTE, 0, comm, &errflag) != MPI_SUCCESS;
     if (failed && comm->rank != 0)
         made.address = 0;
-    team = team_on(comm, &made, board);
+    team = team_on(comm, &made, board, false);
     seen = team && has_joined(team) && !is_limited();
     /* After an error, too: it tells the others. */
     failed = MPIR_Allreduce_intra_recursive_doubling(&seen, &all_see, 1, MPI_INT, MPI_MIN, comm, &errflag) != MPI_SUCCESS || failed ||
@@ -417,7 +464,7 @@ static MPIDI_COMPOSITE_team_t *agree_on_team(MPIR_Comm * comm)
     if (!all_see || failed) {
         /* Nobody has used it. */
         free_unused(team);
-        free_unused_board(comm->rank == 0 ? board : NULL, comm->local_size, made.pages);
+        free_unused_board(board, &form);
         return NULL;
     }
     if (try_reading(team) != MPI_SUCCESS) {
@@ -456,18 +503,19 @@ static unheard_t *remove_unheard(MPIR_Comm * comm)
 /* Where rank 0 knows that all others will see it, there is a board. They are not waited for. */
 static MPIDI_COMPOSITE_team_t *make_early(MPIR_Comm * comm, made_t * made)
 {
+    form_t form = { comm->local_size, PM_TEAM_PAGES, false };
     MPIDI_COMPOSITE_team_t *team;
     void *board = NULL;
 
     made->agreed = __atomic_load_n(&agreed, __ATOMIC_RELAXED);
     if (made->agreed != NOT_AGREED && pm_team_can_grow())
-        board = make_board(comm->local_size, made, PM_TEAM_BOARDS_EARLY);
+        board = make_board(&form, made, PM_TEAM_BOARDS_EARLY);
     if (!board)
         return NULL;
-    team = team_on(comm, made, board);
+    team = team_on(comm, made, board, false);
     if (!team || !has_joined(team)) {
         free_unused(team);
-        free_unused_board(board, comm->local_size, made->pages);
+        free_unused_board(board, &form);
         return NULL;
     }
     use(team, made->agreed == READING);
@@ -500,7 +548,7 @@ static bool take(MPIR_Comm * comm, const made_t * made, bool heard)
 
     if (heard && !made->address)
         return true;
-    team = team_on(comm, made, NULL);
+    team = team_on(comm, made, NULL, false);
     sees = team && has_joined(team);
     if (sees)
         use(team, made->agreed == READING);
@@ -613,6 +661,91 @@ MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm)
     return state->team;
 }
 
+/* ---- of a persistent request ---- */
+
+/* What rank 0 has made, on the team of the communicator. */
+static int hear_on_team(MPIDI_COMPOSITE_team_t * team, made_t * made)
+{
+    int mpi_errno = MPIDI_COMPOSITE_team_room(team, sizeof *made);
+
+    MPIR_ERR_CHECK(mpi_errno);
+    memcpy(pm_team_place(team->team, sizeof *made), made, sizeof *made);
+    pm_team_enter(team->team, sizeof *made, team->collective);
+    if (team->rank == 0)
+        return MPI_SUCCESS;
+    mpi_errno = MPIDI_COMPOSITE_team_await(team, 0);
+    MPIR_ERR_CHECK(mpi_errno);
+    memcpy(made, pm_team_said(team->team, 0), sizeof *made);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* Whether all say so. */
+static int agree_on_yes(MPIDI_COMPOSITE_team_t * team, bool yes, bool * all)
+{
+    int mpi_errno = MPIDI_COMPOSITE_team_room(team, sizeof yes);
+
+    MPIR_ERR_CHECK(mpi_errno);
+    memcpy(pm_team_place(team->team, sizeof yes), &yes, sizeof yes);
+    pm_team_enter(team->team, sizeof yes, team->collective);
+    mpi_errno = MPIDI_COMPOSITE_team_await_all(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    *all = true;
+    for (int rank = 0; rank < team->ranks; rank++)
+        *all = *all && *(const bool *) pm_team_said(team->team, rank);
+
+  fn_fail:
+    return mpi_errno;
+}
+
+/* Others may think that all have it. */
+static void give_up_single(MPIDI_COMPOSITE_team_t * team, int gone)
+{
+    MPIDI_COMPOSITE_team_give_up(team, gone);
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    MPIDI_COMPOSITE_team_leave(team);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+}
+
+int MPIDI_COMPOSITE_team_of_request(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t ** its)
+{
+    int mpi_errno;
+    MPIDI_COMPOSITE_team_t *all = MPIDI_COMPOSITE_COMM(comm).team, *team = NULL;
+    form_t form = { comm->local_size, 0, true };
+    made_t made = { 0, 0, 0, NOT_AGREED };
+    void *board = NULL;
+    bool joined = false, all_have = false;
+
+    *its = NULL;
+    if (all->gone >= 0)
+        return MPIDI_COMPOSITE_team_lost(all, all->gone);
+    all->collective = MPIDI_COMPOSITE_IN_NONE;
+    if (comm->rank == 0 && pm_team_can_grow())
+        board = make_board(&form, &made, PM_TEAM_BOARDS_EARLY);
+    mpi_errno = hear_on_team(all, &made);
+    if (mpi_errno == MPI_SUCCESS && made.address) {
+        team = team_on(comm, &made, board, true);
+        joined = team && has_joined(team);
+        mpi_errno = agree_on_yes(all, joined, &all_have);
+    }
+    if (mpi_errno) {
+        MPIDI_COMPOSITE_team_give_up(all, all->rank);
+        if (joined)
+            give_up_single(team, all->gone);
+        return mpi_errno;
+    }
+    if (!all_have) {
+        free_unused(team);
+        free_unused_board(board, &form);
+        return MPI_SUCCESS;
+    }
+    team->reads = all->reads;
+    memcpy(team->ways, all->ways, sizeof team->ways);
+    *its = team;
+    return MPI_SUCCESS;
+}
+
 void MPIDI_COMPOSITE_team_comm_free(MPIR_Comm * comm)
 {
     MPIDI_COMPOSITE_team_t *team;
@@ -624,11 +757,8 @@ void MPIDI_COMPOSITE_team_comm_free(MPIR_Comm * comm)
     MPL_free(unheard);
     team = MPIDI_COMPOSITE_COMM(comm).team;
     MPIDI_COMPOSITE_COMM(comm).team = NULL;
-    if (!team)
-        return;
-    leave(team);
-    if (MPIDI_COMPOSITE_global.core)
-        free_left_boards();
+    if (team)
+        MPIDI_COMPOSITE_team_leave(team);
 }
 
 void MPIDI_COMPOSITE_team_finalize(void)
@@ -745,7 +875,7 @@ int MPIDI_COMPOSITE_team_room(MPIDI_COMPOSITE_team_t * team, size_t size)
     return likely(pm_team_back(team->team, size)) ? MPI_SUCCESS : no_memory();
 }
 
-const char *const MPIDI_COMPOSITE_collective_names[] = { "none", "MPI_Barrier", "MPI_Bcast", "MPI_Gather", "MPI_Gatherv", "MPI_Scatter",
+const char *const MPIDI_COMPOSITE_collective_names[] = { "that for a persistent request", "MPI_Barrier", "MPI_Bcast", "MPI_Gather", "MPI_Gatherv", "MPI_Scatter",
     "MPI_Scatterv", "MPI_Allgather", "MPI_Allgatherv", "MPI_Alltoall", "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce", "MPI_Allreduce",
     "MPI_Reduce_scatter", "MPI_Reduce_scatter_block", "MPI_Scan", "MPI_Exscan"
 };

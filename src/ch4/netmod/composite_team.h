@@ -33,6 +33,7 @@ typedef struct MPIDI_COMPOSITE_team {
     void *alone;                /* instead of a board that others see, where that could not be had because somebody is gone */
     bool behind;                /* the second one of a communicator: steps are entered before those before them are finished */
     struct MPIDI_COMPOSITE_team *second;
+    struct MPIDI_COMPOSITE_started *started;    /* composite_started.c: of a second one, or of a persistent request's, what has not ended */
 } MPIDI_COMPOSITE_team_t;
 
 /* Of a communicator whose ranks all share memory, from its first collectives on. NULL: it has none, and that is so at all of its ranks.
@@ -41,6 +42,11 @@ typedef struct MPIDI_COMPOSITE_team {
 int MPIDI_COMPOSITE_team_comm_commit(MPIR_Comm * comm);
 MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_team_comm_free(MPIR_Comm * comm);
+/* One more of the same ranks, for what is started and ends later, where the communicator has a team: that of a persistent request, since its
+ * starts have an order of their own. All ranks make one at the same time, and wait for each other. NULL: there is no board for it, at all of
+ * them. It ends under the lock. */
+int MPIDI_COMPOSITE_team_of_request(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t ** its);
+void MPIDI_COMPOSITE_team_leave(MPIDI_COMPOSITE_team_t * team);
 void MPIDI_COMPOSITE_team_finalize(void);
 
 /* composite_coll.c: its ways, of which all ranks have the same; how often this rank went which. The last one counts, and is false. */
