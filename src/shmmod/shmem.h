@@ -266,7 +266,13 @@ class Shmem {
     void wake(Peer *peer);
     Result<std::shared_ptr<HostFile>> host_of(const Card &card);
     Status find_doorbell(Peer *peer);
+    static SegmentHeader *header_of(const Peer *peer) { return reinterpret_cast<SegmentHeader *>(peer->header.data()); }
+    static Status map_header(Peer *peer);
     Status attach(Peer *peer);
+    void attach_early(Peer *peer);
+    Result<std::uint32_t> find_slot(Peer *peer);
+    Status open_ring(Peer *peer);
+    void keep_rings();
     static Status full(Peer *peer);
     static std::byte *find_published(Peer *peer, std::uint64_t address, std::size_t size);
     Status send_parts(Peer *peer, const Message &message, SendProgress *progress);
@@ -298,6 +304,7 @@ class Shmem {
     Mapping header_mapping_;
     SegmentHeader *header_ = nullptr;
     std::vector<std::unique_ptr<Incoming>> incoming_;
+    std::vector<Mapping> kept_;  // slots that nobody has opened yet
     std::unordered_map<std::uint64_t, pm_peer *> sources_;  // by the tokens of their regions
     Incoming *recent_ = nullptr;  // whom we heard last: looked at first
     std::uint32_t recent_bit_ = 0;  // of the ready word, where it is nobody else's
