@@ -457,14 +457,14 @@ Status Shmem::open_ring(Peer *peer)
         auto self = static_cast<Peer *>(context);
         if (reserve(self->host->descriptor(), self->bulk_offset, size))
             return false;
-        // It grows by doubling.
-        std::size_t more = size == first_limit ? size : size / 2;
-        find_pages(self->slot.data() + ring_room + size - more, more);
-        header_of(self)->memory.fetch_add(more, std::memory_order_relaxed);
-        reinterpret_cast<RingMemory<std::atomic> *>(self->slot.data())->control.bulk_memory = size;
+        std::uint64_t *before = &reinterpret_cast<RingMemory<std::atomic> *>(self->slot.data())->control.bulk_memory;
+        find_pages(self->slot.data() + ring_room + *before, size - *before);
+        header_of(self)->memory.fetch_add(size - *before, std::memory_order_relaxed);
+        *before = size;
         return true;
     };
     peer->producer = Producer<std::atomic>(memory, peer->slot.data() + ring_room, BulkReserve{reserve_bulk, peer});
+    peer->producer.be_patient(have_cores_ && !peer->foreign);
     peer->bit = ready_bit(slot);
     peer->ready = &header->ready;
     return Status::ok;

@@ -144,9 +144,13 @@ class Shmem {
         return bits == 0 ? 0 : drain_ready(bits);
     }
 
-    // Whether a sender that is heard again and again is spared the ready word: only where one thread polls and sleeps, on a core of its own.
+    // Whether a sender that is heard again and again is spared the ready word, and waits for us rather than to take more memory: only where one thread
+    // polls and sleeps, on a core of its own.
     void attend_senders(bool allowed)
     {
+        have_cores_ = allowed;
+        for (Peer *peer : own_)
+            peer->producer.be_patient(allowed);
         may_attend_ = allowed && is_fenced_;
         if (!may_attend_)
             leave_recent();
@@ -309,7 +313,7 @@ class Shmem {
     Incoming *recent_ = nullptr;  // whom we heard last: looked at first
     std::uint32_t recent_bit_ = 0;  // of the ready word, where it is nobody else's
     std::uint32_t recent_turns_ = 0;
-    bool is_fenced_ = false, may_attend_ = false;
+    bool is_fenced_ = false, may_attend_ = false, have_cores_ = false;
     bool attending_ = false;  // recent_ does not ring
     unsigned in_a_row_ = 0;   // cells of recent_, or of others while it is attended to
     std::vector<Peer *> foreign_;  // peers of other jobs
