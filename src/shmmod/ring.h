@@ -54,8 +54,14 @@ struct RingControl {
     std::uint64_t producer_started;                     // see base/process.h
     std::uint64_t producer_probe_address;               // of producer_probe_value in the producer's memory
     std::uint64_t producer_probe_value;                 // who it is, too: no two channels have the same
-    std::uint64_t bulk_memory;                          // of the bulk area that has memory
+    std::uint64_t bulk_memory;                          // of the bulk area that has memory; of a slot that is kept, by the consumer
 };
+
+template <template <class> class Atomic>
+void report_pull_works(RingControl<Atomic> *control, bool works)
+{
+    control->pull_works.store(works ? 1 : 2, std::memory_order_relaxed);
+}
 
 template <template <class> class Atomic>
 struct Cell {
@@ -181,6 +187,9 @@ class Producer {
         // [E1] everything is pushed; pairs with [E2] in Consumer::finished.
         memory_->control.open.store(ring_closed, std::memory_order_release);
     }
+
+    // At the start, of the bulk area.
+    void has_memory(std::size_t size) { limit_ = std::min(size, bulk_size); }
 
     // To wait for the consumer is quicker than to take pages, as long as it reads at the same time, on a core of its own.
     void be_patient(bool patient) { patient_ = patient; }
@@ -384,7 +393,7 @@ class Consumer {
         return UnevenFence<Atomic>::heavy();
     }
 
-    void report_pull_works(bool works) { memory_->control.pull_works.store(works ? 1 : 2, std::memory_order_relaxed); }
+    void report_pull_works(bool works) { shmem::report_pull_works(&memory_->control, works); }
     const RingControl<Atomic> &control() const { return memory_->control; }
 
   private:

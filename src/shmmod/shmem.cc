@@ -26,6 +26,8 @@ constexpr unsigned cells_a_drain = 64;  // one sender does not keep the others w
 // Up to how many ranks of a host have the rings of all pairs from the start: each takes some microseconds and three pages.
 // bench/run --only cold,init
 constexpr std::uint32_t ranks_with_rings_kept = 8;
+// And how much of the bulk areas of all these together has memory then.
+constexpr std::size_t bulk_kept = 48 * 1024;
 
 // The word that peers read to test pulling.
 std::uint64_t probe_word;
@@ -66,10 +68,15 @@ bool slot_is_open(int file, std::size_t region, std::uint32_t slot)
     return pread(file, &open, sizeof open, place) == sizeof open && open != 0;
 }
 
+RingControl<std::atomic> &control_of(const Mapping &slot)
+{
+    return reinterpret_cast<RingMemory<std::atomic> *>(slot.data())->control;
+}
+
 // The same of one that is mapped. [O2] the sender's identity is valid; pairs with [O1] in open_ring.
 bool is_open(const Mapping &slot)
 {
-    return reinterpret_cast<RingMemory<std::atomic> *>(slot.data())->control.open.load(std::memory_order_acquire) != 0;
+    return control_of(slot).open.load(std::memory_order_acquire) != 0;
 }
 
 }  // namespace
@@ -140,28 +147,34 @@ Result<std::unique_ptr<Shmem>> Shmem::create(const Settings &settings, const Sin
 }
 
 // Where they are few, all ranks of the host will talk to each other sooner or later: each finds a ring in our segment that costs nothing any more, neither
-// it nor us, when its first message comes. Before anybody has our card.
+// it nor us, when its first message comes. Before anybody has our card; and not where memory for those who do talk may become short.
 void Shmem::keep_rings()
 {
     auto ranks = static_cast<std::uint32_t>(settings_.ranks_on_host);
-    if (settings_.host == nullptr || ranks > ranks_with_rings_kept)
+    if (settings_.host == nullptr || ranks < 2 || ranks > ranks_with_rings_kept)
         return;
+    int file = host_->descriptor();
+    if (check_space(file, std::size_t{ranks} * ranks * slot_room, "rings that are kept"))
+        return;
+    std::size_t bulk = std::min(std::bit_floor(bulk_kept / (ranks - 1)), first_limit);
     std::uint64_t kept = 0;
     for (std::uint32_t slot = 0; slot < ranks; ++slot) {
         std::size_t offset = card_.region + slot_offset(slot);
-        if (slot == settings_.region || reserve(host_->descriptor(), offset, sizeof(RingMemory<std::atomic>)))
+        if (slot == settings_.region || reserve(file, offset, sizeof(RingMemory<std::atomic>)) || reserve(file, offset + ring_room, bulk))
             continue;
-        auto mapping = Mapping::create(host_->descriptor(), offset, slot_room);
+        auto mapping = Mapping::create(file, offset, slot_room);
         if (!mapping.ok())
             continue;
         find_pages(mapping.value().data(), sizeof(RingMemory<std::atomic>));
+        find_pages(mapping.value().data() + ring_room, bulk);
+        control_of(mapping.value()).bulk_memory = bulk;
         kept_.resize(slot + 1);
         kept_[slot] = std::move(mapping.value());
         kept |= std::uint64_t{1} << slot;
     }
     if (kept == 0)
         return;
-    header_->memory.fetch_add(static_cast<std::uint64_t>(std::popcount(kept)) * ring_memory(), std::memory_order_relaxed);
+    header_->memory.fetch_add(static_cast<std::uint64_t>(std::popcount(kept)) * (ring_memory() + bulk), std::memory_order_relaxed);
     header_->kept.store(kept, std::memory_order_relaxed);
     header_->given_back[0].store(~kept & ((std::uint64_t{1} << ranks) - 1), std::memory_order_relaxed);
     header_->claimed.store(ranks, std::memory_order_relaxed);
@@ -221,7 +234,11 @@ void Shmem::attach_early(Peer *peer)
 {
     if (kept_.empty() || peer->card.region == card_.region)
         return;
-    if (map_header(peer) == Status::ok && (header_of(peer)->kept.load(std::memory_order_relaxed) >> settings_.region & 1))
+    bool mapped = map_header(peer) == Status::ok;
+    std::size_t number = (peer->card.region - host_->region(0)) / region_room;
+    if (mapped && number < kept_.size() && kept_[number].data() != nullptr)
+        report_pull_works(&control_of(kept_[number]), pull_works(peer->card.process, header_of(peer)->probe_address, header_of(peer)->token));
+    if (mapped && (header_of(peer)->kept.load(std::memory_order_relaxed) >> settings_.region & 1))
         (void) open_ring(peer);
     peer->error = {};
 }
@@ -457,13 +474,15 @@ Status Shmem::open_ring(Peer *peer)
         auto self = static_cast<Peer *>(context);
         if (reserve(self->host->descriptor(), self->bulk_offset, size))
             return false;
-        std::uint64_t *before = &reinterpret_cast<RingMemory<std::atomic> *>(self->slot.data())->control.bulk_memory;
+        std::uint64_t *before = &control_of(self->slot).bulk_memory;
         find_pages(self->slot.data() + ring_room + *before, size - *before);
         header_of(self)->memory.fetch_add(size - *before, std::memory_order_relaxed);
         *before = size;
         return true;
     };
     peer->producer = Producer<std::atomic>(memory, peer->slot.data() + ring_room, BulkReserve{reserve_bulk, peer});
+    peer->producer.has_memory(memory->control.bulk_memory);
+    find_pages(peer->slot.data() + ring_room, memory->control.bulk_memory);
     peer->producer.be_patient(have_cores_ && !peer->foreign);
     peer->bit = ready_bit(slot);
     peer->ready = &header->ready;
@@ -692,8 +711,9 @@ Shmem::Incoming *Shmem::incoming_of(std::uint32_t slot)
     const auto &control = incoming->consumer.control();
     if (auto known = sources_.find(incoming->identity()); known != sources_.end())
         incoming->source = known->second;
-    incoming->consumer.report_pull_works(
-        pull_works(control.producer_process, control.producer_probe_address, control.producer_probe_value));
+    if (control.pull_works.load(std::memory_order_relaxed) == 0)
+        incoming->consumer.report_pull_works(
+            pull_works(control.producer_process, control.producer_probe_address, control.producer_probe_value));
     incoming->foreign = is_foreign(incoming->identity());
     if (incoming->foreign) {
         incoming->process = confirmed({control.producer_process, control.producer_started});

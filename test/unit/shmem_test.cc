@@ -763,6 +763,24 @@ TEST_F(ShmemDevice, FewRanksHaveTheirRingsFromTheStart)
     EXPECT_EQ(View(*ranks.devices[1]).header().kept.load(), 0u) << "each has its own";
 }
 
+TEST_F(ShmemDevice, RingsThatAreKeptHaveRoomForLongerMessagesAndKnowWhoCanPull)
+{
+    for (std::uint32_t count : {2, 4, 8}) {
+        Ranks ranks(count);
+        Shmem &sender = *ranks.devices[0], &receiver = *ranks.devices[1];
+        bool can_pull = sender.peer_can_pull(ranks.peer(0, 1));
+        std::size_t memory = receiver.memory_in_use(), longest = count == 8 ? 4000 : 16'000;
+        ASSERT_EQ(send(sender, ranks.peer(0, 1), longest, &receiver), Status::ok);
+        EXPECT_EQ(arrived.payload, payload);
+        EXPECT_EQ(receiver.memory_in_use(), memory) << count;
+        EXPECT_EQ(sender.peer_can_pull(ranks.peer(0, 1)), can_pull) << "known before the first message";
+        ASSERT_EQ(send(sender, ranks.peer(0, 1), 600'000, &receiver), Status::ok);
+        poll_all(receiver);
+        EXPECT_EQ(arrived.payload, payload);
+        EXPECT_GT(receiver.memory_in_use(), memory) << "and grows as others";
+    }
+}
+
 TEST_F(ShmemDevice, ManyRanksHaveNoRingsUntilTheyTalk)
 {
     Ranks ranks(9);
