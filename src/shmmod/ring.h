@@ -29,7 +29,11 @@ inline constexpr std::size_t whole_piece = 16 * 1024;  // a message of at most t
 inline constexpr std::size_t smallest_piece = 8 * 1024;  // of a longer one
 inline constexpr std::size_t largest_piece = 16 * 1024;
 inline constexpr std::size_t largest_header = 4 * 1024;
-inline constexpr std::size_t first_limit = 32 * 1024;  // of the bulk area; holds the longest header with the longest whole piece
+// Of the bulk area: what it begins with; what it grows to at once, which holds the longest header with the longest whole piece; and how often a producer
+// that is patient is refused before it grows beyond that. bench/run --only cold
+inline constexpr std::size_t least_limit = 4 * 1024;
+inline constexpr std::size_t first_limit = 32 * 1024;
+inline constexpr std::uint32_t refusals_before_growth = 1024;
 inline constexpr std::uint32_t cells_ahead = 8;  // of the one that is written, which the producer fetches from the consumer's cache
 inline constexpr std::uint32_t report_interval = 16;  // cells consumed between two reports to the producer
 inline constexpr std::size_t line_pair = 128;         // keeps two writers off one cache line and its neighbour
@@ -50,8 +54,14 @@ struct RingControl {
     std::uint64_t producer_started;                     // see base/process.h
     std::uint64_t producer_probe_address;               // of producer_probe_value in the producer's memory
     std::uint64_t producer_probe_value;                 // who it is, too: no two channels have the same
-    std::uint64_t bulk_memory;                          // of the bulk area that has memory
+    std::uint64_t bulk_memory;                          // of the bulk area that has memory; of a slot that is kept, by the consumer
 };
+
+template <template <class> class Atomic>
+void report_pull_works(RingControl<Atomic> *control, bool works)
+{
+    control->pull_works.store(works ? 1 : 2, std::memory_order_relaxed);
+}
 
 template <template <class> class Atomic>
 struct Cell {
@@ -178,6 +188,12 @@ class Producer {
         memory_->control.open.store(ring_closed, std::memory_order_release);
     }
 
+    // At the start, of the bulk area.
+    void has_memory(std::size_t size) { limit_ = std::min(size, bulk_size); }
+
+    // To wait for the consumer is quicker than to take pages, as long as it reads at the same time, on a core of its own.
+    void be_patient(bool patient) { patient_ = patient; }
+
     // After a push: the consumer looks at this ring whenever it looks at anything, and need not be told.
     bool is_attended() const
     {
@@ -186,8 +202,8 @@ class Producer {
         return memory_->control.attended.load(std::memory_order_relaxed) != 0;
     }
 
-    // The bulk area has no memory and there is none to be had.
-    bool starved() const { return exhausted_ && limit_ == 0; }
+    // The bulk area has not enough memory for what was refused last, and there is none to be had.
+    bool starved() const { return starved_; }
     bool pull_works() const { return memory_->control.pull_works.load(std::memory_order_relaxed) == 1; }
 
   private:
@@ -230,10 +246,16 @@ class Producer {
         refresh();
         if (try_allocate(size, offset))
             return true;
-        // A refusal is final once there is memory to work with. Without any, it is asked for again each time.
-        while (limit_ < bulk_size && !(exhausted_ && limit_ > 0)) {
-            std::size_t larger = limit_ == 0 ? first_limit : 2 * limit_;
+        starved_ = false;
+        // A refusal is final once there is memory to work with. Without enough, it is asked for again each time.
+        while (limit_ < bulk_size && !(exhausted_ && size <= limit_)) {
+            if (patient_ && limit_ >= first_limit && ++refused_ % refusals_before_growth != 0)
+                return false;
+            std::size_t larger = std::max(2 * limit_, least_limit);
+            while (larger < size)
+                larger *= 2;
             exhausted_ = reserve_.function != nullptr && !reserve_.function(reserve_.context, larger);
+            starved_ = exhausted_ && size > limit_;
             if (exhausted_)
                 return false;
             limit_ = larger;
@@ -277,7 +299,10 @@ class Producer {
     std::uint64_t bulk_head_ = 0;
     std::uint64_t bulk_tail_ = 0;
     std::size_t limit_ = 0;  // of the bulk area that has memory
+    std::uint32_t refused_ = 0;  // while it waited to grow
+    bool patient_ = false;
     bool exhausted_ = false;  // no more memory for it
+    bool starved_ = false;
     std::uint64_t bulk_end_[cell_count] = {};
 };
 
@@ -368,7 +393,7 @@ class Consumer {
         return UnevenFence<Atomic>::heavy();
     }
 
-    void report_pull_works(bool works) { memory_->control.pull_works.store(works ? 1 : 2, std::memory_order_relaxed); }
+    void report_pull_works(bool works) { shmem::report_pull_works(&memory_->control, works); }
     const RingControl<Atomic> &control() const { return memory_->control; }
 
   private:

@@ -121,6 +121,13 @@ Error reserve(int file, std::size_t offset, std::size_t size)
     return system_error("shared memory: reserving " + kibibytes(size) + (space.empty() ? "" : " (" + space + ")"), error_number);
 }
 
+void find_pages(std::byte *begin, std::size_t size)
+{
+#ifdef MADV_POPULATE_WRITE
+    madvise(begin, detail::round_up(size, page_size()), MADV_POPULATE_WRITE);
+#endif
+}
+
 bool give_up(int file, std::size_t offset, std::size_t size)
 {
     int result;

@@ -27,7 +27,7 @@ inline constexpr std::size_t header_room = 64 * 1024;  // a multiple of every pa
 inline constexpr std::size_t ring_room = 64 * 1024;
 inline constexpr std::size_t slot_room = ring_room + bulk_size;
 inline constexpr std::uint32_t slot_limit = 4096;
-inline constexpr std::uint64_t segment_magic = 0x37746573706d6f63;  // changes with the layout
+inline constexpr std::uint64_t segment_magic = 0x38746573706d6f63;  // changes with the layout
 
 static_assert(sizeof(RingMemory<std::atomic>) <= ring_room);
 
@@ -60,6 +60,7 @@ struct SegmentHeader {
     alignas(line_pair) std::atomic<std::uint32_t> ready;    // see doorbell.h
     alignas(line_pair) std::atomic<std::uint32_t> claimed;  // slots taken by senders, given back or not
     std::atomic<std::uint64_t> given_back[slot_limit / 64];  // see slots.h
+    std::atomic<std::uint64_t> kept;                         // the same
 };
 
 // An mmap that is undone at the end.
@@ -85,6 +86,10 @@ Result<File> create_nameless_file(Backing backing, std::size_t size);
 
 // Gives [offset, offset + size) memory, or says why not.
 Error reserve(int file, std::size_t offset, std::size_t size);
+
+// Of a mapping, what is reserved: from now on no page of it has to be found when it is first looked at, which costs more. It does no harm where the kernel
+// cannot do that.
+void find_pages(std::byte *begin, std::size_t size);
 
 // Takes the memory of [offset, offset + size) away: it is as it was before it was reserved. False when that cannot be done.
 bool give_up(int file, std::size_t offset, std::size_t size);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <fstream>
 #include <new>
@@ -21,6 +22,12 @@ namespace {
 
 constexpr unsigned parts_a_call = 8;    // a long send looks at its own arrivals in between
 constexpr unsigned cells_a_drain = 64;  // one sender does not keep the others waiting for ever
+
+// Up to how many ranks of a host have the rings of all pairs from the start: each takes some microseconds and three pages.
+// bench/run --only cold,init
+constexpr std::uint32_t ranks_with_rings_kept = 8;
+// And how much of the bulk areas of all these together has memory then.
+constexpr std::size_t bulk_kept = 48 * 1024;
 
 // The word that peers read to test pulling.
 std::uint64_t probe_word;
@@ -46,6 +53,12 @@ bool is_region_of(int file, const Card &card, std::uint64_t *started = nullptr)
     return is;
 }
 
+// Of a ring without its bulk area.
+std::size_t ring_memory()
+{
+    return detail::round_up(sizeof(RingMemory<std::atomic>), page_size());
+}
+
 // True when the sender of this slot has reserved its memory. By reading, not by mapping: to touch a slot without memory would
 // take some, and be SIGBUS when there is none left.
 bool slot_is_open(int file, std::size_t region, std::uint32_t slot)
@@ -53,6 +66,17 @@ bool slot_is_open(int file, std::size_t region, std::uint32_t slot)
     std::uint32_t open = 0;
     auto place = static_cast<off_t>(region + slot_offset(slot) + offsetof(RingControl<std::atomic>, open));
     return pread(file, &open, sizeof open, place) == sizeof open && open != 0;
+}
+
+RingControl<std::atomic> &control_of(const Mapping &slot)
+{
+    return reinterpret_cast<RingMemory<std::atomic> *>(slot.data())->control;
+}
+
+// The same of one that is mapped. [O2] the sender's identity is valid; pairs with [O1] in open_ring.
+bool is_open(const Mapping &slot)
+{
+    return control_of(slot).open.load(std::memory_order_acquire) != 0;
 }
 
 }  // namespace
@@ -88,8 +112,7 @@ Result<std::unique_ptr<Shmem>> Shmem::create(const Settings &settings, const Sin
     std::size_t region = device->host_->region(settings.region);
     // Every rank looks at about the same time: ask for what all of them need when all talk to all.
     auto ranks = static_cast<std::size_t>(settings.ranks_on_host);
-    std::size_t ring = detail::round_up(sizeof(RingMemory<std::atomic>), page_size());
-    if (Error error = check_space(file, ranks * (page_size() + ranks * ring),
+    if (Error error = check_space(file, ranks * (page_size() + ranks * ring_memory()),
                                   "the channels of " + std::to_string(ranks) + " ranks on this host"))
         return error;
     if (Error error = reserve(file, region, sizeof(SegmentHeader)))
@@ -119,7 +142,42 @@ Result<std::unique_ptr<Shmem>> Shmem::create(const Settings &settings, const Sin
         device->header_->probe_address = reinterpret_cast<std::uint64_t>(&probe_word);
         allow_pull_from_us();
     }
+    device->keep_rings();
     return device;
+}
+
+// Where they are few, all ranks of the host will talk to each other sooner or later: each finds a ring in our segment that costs nothing any more, neither
+// it nor us, when its first message comes. Before anybody has our card; and not where memory for those who do talk may become short.
+void Shmem::keep_rings()
+{
+    auto ranks = static_cast<std::uint32_t>(settings_.ranks_on_host);
+    if (settings_.host == nullptr || ranks < 2 || ranks > ranks_with_rings_kept)
+        return;
+    int file = host_->descriptor();
+    if (check_space(file, std::size_t{ranks} * ranks * slot_room, "rings that are kept"))
+        return;
+    std::size_t bulk = std::min(std::bit_floor(bulk_kept / (ranks - 1)), first_limit);
+    std::uint64_t kept = 0;
+    for (std::uint32_t slot = 0; slot < ranks; ++slot) {
+        std::size_t offset = card_.region + slot_offset(slot);
+        if (slot == settings_.region || reserve(file, offset, sizeof(RingMemory<std::atomic>)) || reserve(file, offset + ring_room, bulk))
+            continue;
+        auto mapping = Mapping::create(file, offset, slot_room);
+        if (!mapping.ok())
+            continue;
+        find_pages(mapping.value().data(), sizeof(RingMemory<std::atomic>));
+        find_pages(mapping.value().data() + ring_room, bulk);
+        control_of(mapping.value()).bulk_memory = bulk;
+        kept_.resize(slot + 1);
+        kept_[slot] = std::move(mapping.value());
+        kept |= std::uint64_t{1} << slot;
+    }
+    if (kept == 0)
+        return;
+    header_->memory.fetch_add(static_cast<std::uint64_t>(std::popcount(kept)) * (ring_memory() + bulk), std::memory_order_relaxed);
+    header_->kept.store(kept, std::memory_order_relaxed);
+    header_->given_back[0].store(~kept & ((std::uint64_t{1} << ranks) - 1), std::memory_order_relaxed);
+    header_->claimed.store(ranks, std::memory_order_relaxed);
 }
 
 Shmem::~Shmem()
@@ -166,8 +224,23 @@ Result<Shmem::Peer *> Shmem::connect(const void *card, std::size_t size)
         foreign_.push_back(peer);
     } else {
         own_.push_back(peer);
+        attach_early(peer);
     }
     return peer;
+}
+
+// To one that has kept a ring for us. It starts as we do; whatever goes wrong is left to the first message.
+void Shmem::attach_early(Peer *peer)
+{
+    if (kept_.empty() || peer->card.region == card_.region)
+        return;
+    bool mapped = map_header(peer) == Status::ok;
+    std::size_t number = (peer->card.region - host_->region(0)) / region_room;
+    if (mapped && number < kept_.size() && kept_[number].data() != nullptr)
+        report_pull_works(&control_of(kept_[number]), pull_works(peer->card.process, header_of(peer)->probe_address, header_of(peer)->token));
+    if (mapped && (header_of(peer)->kept.load(std::memory_order_relaxed) >> settings_.region & 1))
+        (void) open_ring(peer);
+    peer->error = {};
 }
 
 bool Shmem::is_beside(const void *card, std::size_t size) const
@@ -327,41 +400,64 @@ Status Shmem::find_doorbell(Peer *peer)
     if (process_has_ended(peer->process) || !is_region_of(file, peer->card))
         return fail({Status::unreachable, "shmem: process " + std::to_string(peer->card.process) +
                                               " has ended, or has no channel where its card says"});
-    if (peer->doorbell.load(std::memory_order_relaxed) != nullptr)
-        return Status::ok;
-    Result<Mapping> mapping = Mapping::create(file, peer->card.region, header_room);
-    if (!mapping.ok())
-        return fail(mapping.error());
+    return peer->doorbell.load(std::memory_order_relaxed) != nullptr ? Status::ok : map_header(peer);
+}
+
+Status Shmem::map_header(Peer *peer)
+{
+    Result<Mapping> mapping = Mapping::create(peer->host->descriptor(), peer->card.region, header_room);
+    if (!mapping.ok()) {
+        peer->error = mapping.error();
+        return peer->error.status;
+    }
     peer->header = std::move(mapping.value());
+    find_pages(peer->header.data(), sizeof(SegmentHeader));
     // [D4] whoever finds the doorbell finds it mapped; pairs with [D5] in may_sleep.
-    peer->doorbell.store(&reinterpret_cast<SegmentHeader *>(peer->header.data())->ready, std::memory_order_release);
+    peer->doorbell.store(&header_of(peer)->ready, std::memory_order_release);
     return Status::ok;
 }
 
 Status Shmem::attach(Peer *peer)
 {
+    Status status = find_doorbell(peer);
+    return status == Status::ok ? open_ring(peer) : status;
+}
+
+// A slot for us that has memory: the one that was kept, or another. Slots of a file are kept for the processes of that file.
+Result<std::uint32_t> Shmem::find_slot(Peer *peer)
+{
+    SegmentHeader *header = header_of(peer);
+    if (!peer->foreign && take_kept_slot(settings_.region, &header->kept))
+        return settings_.region;
+    std::uint32_t slot = claim_slot(&header->claimed, header->given_back);
+    if (slot >= slot_limit)
+        return Error{Status::no_memory, "shmem: process " + std::to_string(peer->card.process) + " is being sent to by " +
+                                            std::to_string(slot_limit) + " processes, which is all it has room for"};
+    if (Error error = reserve(peer->host->descriptor(), peer->card.region + slot_offset(slot), sizeof(RingMemory<std::atomic>))) {
+        give_back_slot(slot, header->given_back);
+        return error;
+    }
+    header->memory.fetch_add(ring_memory(), std::memory_order_relaxed);
+    return slot;
+}
+
+// Where the peer's header is mapped.
+Status Shmem::open_ring(Peer *peer)
+{
     auto fail = [&](const Error &error) {
         peer->error = error;
         return error.status;
     };
-    if (Status status = find_doorbell(peer); status != Status::ok)
-        return status;
-    int file = peer->host->descriptor();
-    auto header = reinterpret_cast<SegmentHeader *>(peer->header.data());
-
-    std::uint32_t slot = claim_slot(&header->claimed, header->given_back);
-    if (slot >= slot_limit)
-        return fail({Status::no_memory, "shmem: process " + std::to_string(peer->card.process) + " is being sent to by " +
-                                            std::to_string(slot_limit) + " processes, which is all it has room for"});
+    SegmentHeader *header = header_of(peer);
+    Result<std::uint32_t> found = find_slot(peer);
+    if (!found.ok())
+        return fail(found.error());
+    std::uint32_t slot = found.value();
     std::size_t offset = peer->card.region + slot_offset(slot);
-    if (Error error = reserve(file, offset, sizeof(RingMemory<std::atomic>))) {
-        give_back_slot(slot, header->given_back);
-        return fail(error);
-    }
-    header->memory.fetch_add(detail::round_up(sizeof(RingMemory<std::atomic>), page_size()), std::memory_order_relaxed);
-    Result<Mapping> mapping = Mapping::create(file, offset, slot_room);
+    Result<Mapping> mapping = Mapping::create(peer->host->descriptor(), offset, slot_room);
     if (!mapping.ok())
         return fail(mapping.error());
+    find_pages(mapping.value().data(), sizeof(RingMemory<std::atomic>));
 
     auto memory = reinterpret_cast<RingMemory<std::atomic> *>(mapping.value().data());
     memory->control.producer_process = card_.process;
@@ -369,7 +465,7 @@ Status Shmem::attach(Peer *peer)
     memory->control.producer_started = header_->started;
     memory->control.producer_probe_address = header_->probe_address;
     memory->control.producer_probe_value = header_->token;
-    // [O1] publishes who we are; pairs with [O2] in incoming_of.
+    // [O1] publishes who we are; pairs with [O2] in is_open.
     memory->control.open.store(ring_open, std::memory_order_release);
 
     peer->slot = std::move(mapping.value());
@@ -378,13 +474,16 @@ Status Shmem::attach(Peer *peer)
         auto self = static_cast<Peer *>(context);
         if (reserve(self->host->descriptor(), self->bulk_offset, size))
             return false;
-        // It grows by doubling.
-        reinterpret_cast<SegmentHeader *>(self->header.data())
-            ->memory.fetch_add(size == first_limit ? size : size / 2, std::memory_order_relaxed);
-        reinterpret_cast<RingMemory<std::atomic> *>(self->slot.data())->control.bulk_memory = size;
+        std::uint64_t *before = &control_of(self->slot).bulk_memory;
+        find_pages(self->slot.data() + ring_room + *before, size - *before);
+        header_of(self)->memory.fetch_add(size - *before, std::memory_order_relaxed);
+        *before = size;
         return true;
     };
     peer->producer = Producer<std::atomic>(memory, peer->slot.data() + ring_room, BulkReserve{reserve_bulk, peer});
+    peer->producer.has_memory(memory->control.bulk_memory);
+    find_pages(peer->slot.data() + ring_room, memory->control.bulk_memory);
+    peer->producer.be_patient(have_cores_ && !peer->foreign);
     peer->bit = ready_bit(slot);
     peer->ready = &header->ready;
     return Status::ok;
@@ -394,7 +493,7 @@ Status Shmem::attach(Peer *peer)
 [[gnu::noinline]] void Shmem::wake(Peer *peer)
 {
     // The sleeper stored its choice before it armed: ring_doorbell() has acquired that.
-    auto header = reinterpret_cast<SegmentHeader *>(peer->header.data());
+    SegmentHeader *header = header_of(peer);
     std::int32_t number = header->wake_file.load(std::memory_order_relaxed);
     if (number < 0)
         return futex_wake_all(peer->doorbell.load(std::memory_order_relaxed));
@@ -436,7 +535,7 @@ void Shmem::empty_descriptor()
 // Of a peer that is attached.
 std::byte *Shmem::find_published(Peer *peer, std::uint64_t address, std::size_t size)
 {
-    const auto *header = reinterpret_cast<const SegmentHeader *>(peer->header.data());
+    const SegmentHeader *header = header_of(peer);
     int file = peer->host->descriptor();
     std::byte *found = peer->heap.find(header->heap, file, peer->card.region + heap_offset, heap_size, address, size);
     return found != nullptr ? found
@@ -591,9 +690,10 @@ Shmem::Incoming *Shmem::incoming_of(std::uint32_t slot)
     // One that was given back costs no system call; whoever claims it rings later.
     if (header_->given_back[slot / 64].load(std::memory_order_relaxed) >> slot % 64 & 1)
         return nullptr;
-    if (!slot_is_open(host_->descriptor(), card_.region, slot))
+    bool kept = slot < kept_.size() && kept_[slot].data() != nullptr;
+    if (kept ? !is_open(kept_[slot]) : !slot_is_open(host_->descriptor(), card_.region, slot))
         return nullptr;  // not yet: its bit comes later
-    Result<Mapping> mapping = Mapping::create(host_->descriptor(), card_.region + slot_offset(slot), slot_room);
+    Result<Mapping> mapping = kept ? std::move(kept_[slot]) : Mapping::create(host_->descriptor(), card_.region + slot_offset(slot), slot_room);
     if (!mapping.ok()) {
         // Tried again, until somebody looks whether all is well.
         unmapped_ = {mapping.error().status, "shmem: what another process of this host sends cannot be received: " + mapping.error().text};
@@ -601,10 +701,9 @@ Shmem::Incoming *Shmem::incoming_of(std::uint32_t slot)
         return nullptr;
     }
     unmapped_ = {};
-    auto memory = reinterpret_cast<RingMemory<std::atomic> *>(mapping.value().data());
-    // [O2] the sender's identity is valid; pairs with [O1] in attach.
-    if (memory->control.open.load(std::memory_order_acquire) == 0)
+    if (!is_open(mapping.value()))
         return nullptr;
+    auto memory = reinterpret_cast<RingMemory<std::atomic> *>(mapping.value().data());
     auto incoming = std::make_unique<Incoming>();
     incoming->slot = slot;
     incoming->consumer = Consumer<std::atomic>(memory, mapping.value().data() + ring_room);
@@ -612,8 +711,9 @@ Shmem::Incoming *Shmem::incoming_of(std::uint32_t slot)
     const auto &control = incoming->consumer.control();
     if (auto known = sources_.find(incoming->identity()); known != sources_.end())
         incoming->source = known->second;
-    incoming->consumer.report_pull_works(
-        pull_works(control.producer_process, control.producer_probe_address, control.producer_probe_value));
+    if (control.pull_works.load(std::memory_order_relaxed) == 0)
+        incoming->consumer.report_pull_works(
+            pull_works(control.producer_process, control.producer_probe_address, control.producer_probe_value));
     incoming->foreign = is_foreign(incoming->identity());
     if (incoming->foreign) {
         incoming->process = confirmed({control.producer_process, control.producer_started});
@@ -633,8 +733,7 @@ void Shmem::give_back(std::uint32_t slot)
 {
     std::unique_ptr<Incoming> incoming = std::move(incoming_[slot]);
     const auto &control = incoming->consumer.control();
-    std::size_t memory = detail::round_up(sizeof(RingMemory<std::atomic>), page_size()) +
-                         std::min<std::size_t>(control.bulk_memory, bulk_size);
+    std::size_t memory = ring_memory() + std::min<std::size_t>(control.bulk_memory, bulk_size);
     if (incoming->foreign && !incoming->died)
         has_left(incoming->identity());
     if (recent_ == incoming.get()) {

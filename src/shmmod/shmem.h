@@ -144,9 +144,13 @@ class Shmem {
         return bits == 0 ? 0 : drain_ready(bits);
     }
 
-    // Whether a sender that is heard again and again is spared the ready word: only where one thread polls and sleeps, on a core of its own.
+    // Whether a sender that is heard again and again is spared the ready word, and waits for us rather than to take more memory: only where one thread
+    // polls and sleeps, on a core of its own.
     void attend_senders(bool allowed)
     {
+        have_cores_ = allowed;
+        for (Peer *peer : own_)
+            peer->producer.be_patient(allowed);
         may_attend_ = allowed && is_fenced_;
         if (!may_attend_)
             leave_recent();
@@ -266,7 +270,13 @@ class Shmem {
     void wake(Peer *peer);
     Result<std::shared_ptr<HostFile>> host_of(const Card &card);
     Status find_doorbell(Peer *peer);
+    static SegmentHeader *header_of(const Peer *peer) { return reinterpret_cast<SegmentHeader *>(peer->header.data()); }
+    static Status map_header(Peer *peer);
     Status attach(Peer *peer);
+    void attach_early(Peer *peer);
+    Result<std::uint32_t> find_slot(Peer *peer);
+    Status open_ring(Peer *peer);
+    void keep_rings();
     static Status full(Peer *peer);
     static std::byte *find_published(Peer *peer, std::uint64_t address, std::size_t size);
     Status send_parts(Peer *peer, const Message &message, SendProgress *progress);
@@ -298,11 +308,12 @@ class Shmem {
     Mapping header_mapping_;
     SegmentHeader *header_ = nullptr;
     std::vector<std::unique_ptr<Incoming>> incoming_;
+    std::vector<Mapping> kept_;  // slots that nobody has opened yet
     std::unordered_map<std::uint64_t, pm_peer *> sources_;  // by the tokens of their regions
     Incoming *recent_ = nullptr;  // whom we heard last: looked at first
     std::uint32_t recent_bit_ = 0;  // of the ready word, where it is nobody else's
     std::uint32_t recent_turns_ = 0;
-    bool is_fenced_ = false, may_attend_ = false;
+    bool is_fenced_ = false, may_attend_ = false, have_cores_ = false;
     bool attending_ = false;  // recent_ does not ring
     unsigned in_a_row_ = 0;   // cells of recent_, or of others while it is attended to
     std::vector<Peer *> foreign_;  // peers of other jobs

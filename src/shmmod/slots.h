@@ -4,6 +4,8 @@
 // is left, makes the slot as new and gives it back. So nothing that a former owner left is ever seen by the next one, nor taken for
 // its words by the receiver: a slot that is used again begins with an empty ring at the first position.
 //
+// A receiver may keep slots for those who will come, each for one of them: it is the slot of the number that they both know.
+//
 // The atomic type is a parameter so that tests run this very code under a seeded scheduler.
 #pragma once
 
@@ -28,6 +30,16 @@ std::uint32_t claim_slot(Atomic<std::uint32_t> *claimed, Atomic<std::uint64_t> (
     }
     std::uint32_t slot = claimed->fetch_add(1, std::memory_order_relaxed);
     return slot < slots ? slot : slots;
+}
+
+// Sender: whether the slot of this number was kept for it, and is its own now. Once only.
+template <template <class> class Atomic>
+bool take_kept_slot(std::uint32_t number, Atomic<std::uint64_t> *kept)
+{
+    if (number >= 64)
+        return false;
+    std::uint64_t bit = std::uint64_t{1} << number;
+    return (kept->load(std::memory_order_relaxed) & bit) && (kept->fetch_and(~bit, std::memory_order_relaxed) & bit);
 }
 
 // Receiver: it is as new, and whoever comes next may have it.

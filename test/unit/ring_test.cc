@@ -192,6 +192,59 @@ TEST(Ring, AProducerThatOutrunsItsConsumerGetsTheWholeBulkAreaInSteps)
     EXPECT_FALSE(ring.producer.starved());
 }
 
+TEST(Ring, ShortMessagesTakeFewPages)
+{
+    Ring ring;
+    std::size_t accepted;
+    for (int i = 0; i < 1000; ++i) {
+        ASSERT_TRUE(ring.push(0, 1000, &accepted));
+        EXPECT_EQ(ring.drain(), 1u);
+    }
+    EXPECT_EQ(ring.reserved, least_limit);
+    ASSERT_TRUE(ring.push(0, whole_piece, &accepted));
+    EXPECT_EQ(ring.reserved, whole_piece) << "what it needs, at once";
+}
+
+TEST(Ring, AProducerThatIsPatientGrowsOnlyWhenItWasRefusedForAWhile)
+{
+    Ring ring;
+    ring.producer.be_patient(true);
+    std::size_t accepted, bytes = 0;
+    while (ring.push(0, whole_piece, &accepted))
+        bytes += accepted;
+    EXPECT_EQ(bytes, first_limit);
+    EXPECT_EQ(ring.reserved, first_limit);
+    EXPECT_FALSE(ring.producer.starved()) << "there is memory, but not now";
+    unsigned refusals = 1;
+    while (!ring.push(0, whole_piece, &accepted))
+        ASSERT_LT(++refusals, 2 * refusals_before_growth);
+    EXPECT_EQ(ring.reserved, 2 * first_limit) << "also when nobody reads";
+    while (ring.drain() > 0) {
+    }
+    for (int i = 0; i < 1000; ++i) {
+        ASSERT_TRUE(ring.push(0, whole_piece, &accepted));
+        EXPECT_EQ(ring.drain(), 1u);
+    }
+    EXPECT_EQ(ring.reserved, 2 * first_limit);
+}
+
+TEST(Ring, WithLittleMemoryWhatFitsWaitsAndWhatDoesNotIsStarved)
+{
+    Ring ring;
+    std::size_t accepted;
+    ring.reserve_limit = least_limit;
+    while (ring.push(0, 1000, &accepted)) {
+    }
+    EXPECT_FALSE(ring.producer.starved()) << "there will be room";
+    EXPECT_FALSE(ring.push(0, whole_piece, &accepted));
+    EXPECT_TRUE(ring.producer.starved()) << "there will not";
+    EXPECT_GT(ring.drain(), 0u);
+    EXPECT_TRUE(ring.push(0, 1000, &accepted));
+    ring.reserve_limit = bulk_size;
+    EXPECT_TRUE(ring.push(0, whole_piece, &accepted)) << "asked for again";
+    EXPECT_FALSE(ring.producer.starved());
+}
+
 TEST(Ring, IsStarvedOnlyWhenThereIsNoBulkMemoryAtAll)
 {
     Ring ring;

@@ -198,7 +198,8 @@ TEST_F(ShmemDevice, AQuietPairKeepsTheFirstBulkMemory)
     auto receiver = make_device();
     auto sender = make_device();
     Shmem::Peer *peer = connect(*sender, *receiver);
-    EXPECT_EQ(send(*sender, peer, 1000, receiver.get()), Status::ok);
+    EXPECT_EQ(send(*sender, peer, 10'000, receiver.get()), Status::ok);
+    poll_all(*receiver);
     std::size_t memory = receiver->memory_in_use();
     for (int i = 0; i < 200; ++i) {
         ASSERT_EQ(send(*sender, peer, 10'000, receiver.get()), Status::ok);
@@ -709,6 +710,118 @@ TEST_F(ShmemDevice, ASlotIsAnothersOnlyWhenAllThatWasSentIsDelivered)
     EXPECT_EQ(arrived.payload, test::pattern(33, 33));
     second->disconnect(peer);
     third->disconnect(other);
+}
+
+// Ranks of one host and one file, each connected to each.
+struct Ranks {
+    explicit Ranks(std::uint32_t count)
+    {
+        auto host = HostFile::create(Backing::memfd, count, count);
+        EXPECT_TRUE(host.ok()) << host.error().text;
+        Sink sink{nullptr, on_arrived, on_more};
+        for (std::uint32_t region = 0; region < count; ++region) {
+            auto made = Shmem::create({Backing::memfd, static_cast<int>(count), host.value(), region}, sink);
+            EXPECT_TRUE(made.ok()) << made.error().text;
+            devices.push_back(std::move(made.value()));
+        }
+        for (auto &from : devices)
+            for (auto &to : devices) {
+                Card card = card_of(*to);
+                peers.push_back(from->connect(&card, sizeof card).value());
+            }
+    }
+    Shmem::Peer *&peer(std::size_t from, std::size_t to) { return peers[from * devices.size() + to]; }
+    ~Ranks()
+    {
+        for (std::size_t i = 0; i < peers.size(); ++i)
+            devices[i / devices.size()]->disconnect(peers[i]);
+    }
+
+    std::vector<std::unique_ptr<Shmem>> devices;
+    std::vector<Shmem::Peer *> peers;
+};
+
+TEST_F(ShmemDevice, FewRanksHaveTheirRingsFromTheStart)
+{
+    Ranks ranks(3);
+    std::size_t maps = mappings();
+    for (std::size_t from = 0; from < 3; ++from)
+        for (std::size_t to = 0; to < 3; ++to) {
+            if (from == to)
+                continue;
+            Shmem &receiver = *ranks.devices[to];
+            std::size_t memory = receiver.memory_in_use();
+            unsigned before = arrived.messages;
+            EXPECT_NE(ranks.peer(from, to)->ready, nullptr) << "attached before the first message";
+            ASSERT_EQ(send(*ranks.devices[from], ranks.peer(from, to), 10), Status::ok);
+            poll_all(receiver);
+            EXPECT_EQ(arrived.messages, before + 1);
+            EXPECT_EQ(receiver.memory_in_use(), memory);
+        }
+    EXPECT_EQ(mappings(), maps);
+    EXPECT_EQ(View(*ranks.devices[1]).header().claimed.load(), 3u);
+    EXPECT_EQ(View(*ranks.devices[1]).header().kept.load(), 0u) << "each has its own";
+}
+
+TEST_F(ShmemDevice, RingsThatAreKeptHaveRoomForLongerMessagesAndKnowWhoCanPull)
+{
+    for (std::uint32_t count : {2, 4, 8}) {
+        Ranks ranks(count);
+        Shmem &sender = *ranks.devices[0], &receiver = *ranks.devices[1];
+        bool can_pull = sender.peer_can_pull(ranks.peer(0, 1));
+        std::size_t memory = receiver.memory_in_use(), longest = count == 8 ? 4000 : 16'000;
+        ASSERT_EQ(send(sender, ranks.peer(0, 1), longest, &receiver), Status::ok);
+        EXPECT_EQ(arrived.payload, payload);
+        EXPECT_EQ(receiver.memory_in_use(), memory) << count;
+        EXPECT_EQ(sender.peer_can_pull(ranks.peer(0, 1)), can_pull) << "known before the first message";
+        ASSERT_EQ(send(sender, ranks.peer(0, 1), 600'000, &receiver), Status::ok);
+        poll_all(receiver);
+        EXPECT_EQ(arrived.payload, payload);
+        EXPECT_GT(receiver.memory_in_use(), memory) << "and grows as others";
+    }
+}
+
+TEST_F(ShmemDevice, ManyRanksHaveNoRingsUntilTheyTalk)
+{
+    Ranks ranks(9);
+    EXPECT_EQ(ranks.peer(0, 1)->ready, nullptr);
+    EXPECT_EQ(View(*ranks.devices[1]).header().claimed.load(), 0u);
+    ASSERT_EQ(send(*ranks.devices[0], ranks.peer(0, 1), 10), Status::ok);
+    poll_all(*ranks.devices[1]);
+    EXPECT_EQ(arrived.messages, 1u);
+}
+
+TEST_F(ShmemDevice, ARingThatWasKeptIsGivenBackAsOthersAre)
+{
+    Ranks ranks(2);
+    Shmem &sender = *ranks.devices[0], &receiver = *ranks.devices[1];
+    std::size_t memory = receiver.memory_in_use();
+    for (unsigned round = 1; round <= 10; ++round) {
+        ASSERT_EQ(send(sender, ranks.peer(0, 1), round), Status::ok);
+        sender.disconnect(ranks.peer(0, 1));
+        poll_all(receiver);
+        ASSERT_EQ(arrived.messages, round);
+        EXPECT_EQ(receiver.senders(), 0u);
+        EXPECT_LT(receiver.memory_in_use(), memory);
+        ranks.peer(0, 1) = connect(sender, receiver);
+        EXPECT_EQ(ranks.peer(0, 1)->ready, nullptr) << "it was kept once";
+    }
+    EXPECT_EQ(View(receiver).header().claimed.load(), 2u) << "and is claimed from then on";
+}
+
+TEST_F(ShmemDevice, AProcessOfAnotherFileLeavesRingsThatAreKeptAlone)
+{
+    auto host = HostFile::create(Backing::memfd, 2, 2);
+    ASSERT_TRUE(host.ok());
+    auto made = Shmem::create({Backing::memfd, 2, host.value(), 1}, {nullptr, on_arrived, on_more});
+    ASSERT_TRUE(made.ok());
+    auto other = make_device();  // of a region with the number of the one that the ring is kept for
+    Shmem::Peer *peer = connect(*other, *made.value());
+    ASSERT_EQ(send(*other, peer, 10), Status::ok);
+    poll_all(*made.value());
+    EXPECT_EQ(arrived.messages, 1u);
+    EXPECT_EQ(View(*made.value()).header().kept.load(), 1u);
+    other->disconnect(peer);
 }
 
 // A process that sends something to ours and is killed then; `before` is what it does first.
