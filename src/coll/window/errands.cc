@@ -12,12 +12,6 @@
 #include "coll/window/direct.h"
 #include "netmod/core/shared.h"
 
-#define PM_SHARE_GATHER (64 * 1024)
-#define PM_SHARE_LEAST (32 * 1024)
-#define PM_SHARE_PART (64 * 1024)
-#define PM_SHARE_AHEAD 2
-#define PM_SHARE_PATIENCE 400
-
 namespace pm::coll {
 
 static_assert(sizeof(Mailboxes) <= PM_SHARED_LIMIT);
