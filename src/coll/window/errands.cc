@@ -418,8 +418,8 @@ void Errands::share()
     Moves &left = gathered_.pieces;
     if (left.bytes() == 0)
         return;
-    const std::size_t part = std::min<std::size_t>(PM_SHARE_PART, (left.bytes() + 1) / 2);
     const bool asks = left.bytes() >= PM_SHARE_LEAST && is_promising();
+    const std::size_t part = asks ? std::min<std::size_t>(PM_SHARE_PART, (left.bytes() + 1) / 2) : left.bytes();
     while (left.bytes() != 0) {
         while (asks && left.bytes() > part && runner_.waiting() < PM_SHARE_AHEAD)
             leave(left.take_last(part));
