@@ -156,7 +156,8 @@ concept Offers = requires(D device, typename D::Peer *peer, const Message &messa
 // Peers are processes of this host, and memory is common.
 // - is_beside(): the owner of this card can be connected to, and connect to this process, whatever happens.
 // - peer_can_pull(): the peer told that it can read our memory. prepare() does what the first message does otherwise; no other thread may
-//   be sending then. pull() copies from the peer's memory; so do read_memory() and write_memory() of one that is prepared, under no lock.
+//   be sending then. pull() copies from the peer's memory; so do read_memory() and write_memory() of one that is prepared, under no lock,
+//   and read_pieces() and write_pieces() of several pieces: first those here, then those there.
 // - Blocks of allocate_shared() are read by peers without a system call, and so is memory of allocate_mapped(), which has any size, and of which
 //   so much is backed at once; view() is where such memory of a peer is here, or null. free_mapped() answers false for what is other memory.
 // - ring_at() makes the peer look around, asleep or not; may_sleep() is false when it is known to be awake.
@@ -171,6 +172,8 @@ concept SharesMemory = requires(D device, typename D::Peer *peer, const typename
     { device.pull(peer, address, pieces, size) } -> std::same_as<bool>;
     { device.read_memory(const_peer, address, block, size) } -> std::same_as<bool>;
     { device.write_memory(const_peer, address, block, size) } -> std::same_as<bool>;
+    { device.read_pieces(const_peer, pieces, pieces, size) } -> std::same_as<bool>;
+    { device.write_pieces(const_peer, pieces, pieces, size) } -> std::same_as<bool>;
     { device.allocate_shared(size) } -> std::same_as<void *>;
     device.free_shared(block);
     { device.allocate_mapped(size, size) } -> std::same_as<void *>;

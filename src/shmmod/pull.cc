@@ -65,6 +65,35 @@ bool push(std::int32_t process, std::uint64_t address, const void *data, std::si
     return true;
 }
 
+// What the kernel has not done as a whole is done piece by piece.
+template <class Call, class One>
+static bool move_many(const iovec *here, std::size_t count, Call &&call, One &&one)
+{
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < count; ++i)
+        bytes += here[i].iov_len;
+    if (call() == static_cast<ssize_t>(bytes)) [[likely]]
+        return true;
+    for (std::size_t i = 0; i < count; ++i)
+        if (!one(i))
+            return false;
+    return true;
+}
+
+bool pull_many(std::int32_t process, const iovec *here, const iovec *there, std::size_t count)
+{
+    return move_many(
+        here, count, [&] { return process_vm_readv(process, here, count, there, count, 0); },
+        [&](std::size_t i) { return pull(process, reinterpret_cast<std::uint64_t>(there[i].iov_base), here + i, 1); });
+}
+
+bool push_many(std::int32_t process, const iovec *here, const iovec *there, std::size_t count)
+{
+    return move_many(
+        here, count, [&] { return process_vm_writev(process, here, count, there, count, 0); },
+        [&](std::size_t i) { return push(process, reinterpret_cast<std::uint64_t>(there[i].iov_base), here[i].iov_base, here[i].iov_len); });
+}
+
 bool pull_works(std::int32_t process, std::uint64_t address, std::uint64_t expected)
 {
     std::uint64_t value = 0;

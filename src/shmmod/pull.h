@@ -18,6 +18,10 @@ bool pull_works(std::int32_t process, std::uint64_t address, std::uint64_t expec
 // The same the other way round.
 bool push(std::int32_t process, std::uint64_t address, const void *data, std::size_t size);
 
+// Many at once: each piece here and the one of the same size there.
+bool pull_many(std::int32_t process, const iovec *here, const iovec *there, std::size_t count);
+bool push_many(std::int32_t process, const iovec *here, const iovec *there, std::size_t count);
+
 // Copies from `address` of `process` into the pieces; false when it is not allowed or the process is gone.
 bool pull(std::int32_t process, std::uint64_t address, const iovec *pieces, std::size_t count);
 

@@ -206,6 +206,15 @@ class Shmem {
         return shmem::push(peer->card.process, address, data, size);
     }
 
+    bool read_pieces(const Peer *peer, const iovec *here, const iovec *there, std::size_t count) const
+    {
+        return shmem::pull_many(peer->card.process, here, there, count);
+    }
+    bool write_pieces(const Peer *peer, const iovec *here, const iovec *there, std::size_t count) const
+    {
+        return shmem::push_many(peer->card.process, here, there, count);
+    }
+
     // What peers read without a system call when they pull it. See heap.h.
     void *allocate_shared(std::size_t size) { return heap_.allocate(size); }
     void free_shared(void *block) { heap_.free(block); }

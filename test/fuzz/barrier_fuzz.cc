@@ -92,6 +92,7 @@ class Target : BarrierTransport {
     bool on_host(const pm_peer *) override { return shared_; }
     bool has_ended(const pm_peer *) override { return false; }
     void ring(pm_peer *) override {}
+    void nudge(pm_peer *) override {}
     BarrierBoard *make_board() override { return choices_.one_in(4) ? nullptr : &board_; }
     void free_board(BarrierBoard *) override {}
     BarrierBoard *view(pm_peer *, std::uint64_t address) override

@@ -510,6 +510,50 @@ static void many(void)
     EXPECT(after == before || rounds < 10, "%d descriptors, then %d", before, after);
 }
 
+/* Puts and gets of all lengths, several before a flush, each to a place of its own: what both copy, and what is gathered for one call of the kernel, is
+ * all there after it. */
+static void lengths(void)
+{
+    enum { whole = 600000, longest = 150000 };
+    const int target = (rank + 1) % ranks, source = (rank + ranks - 1) % ranks;
+    char *sent = malloc(whole), *seen = malloc(whole);
+
+    state = seed * 77 + (unsigned) rank;
+    open_window(whole, 1);
+    for (long i = 0; i < rounds && i < 50; i++) {
+        long wrong = 0;
+        memset(memory, -1, whole);
+        memset(seen, -1, whole);
+        for (int at = 0; at < whole; at++)
+            sent[at] = (char) ((at * 7 + i + rank) % 113);
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Win_lock_all(0, win);
+        for (int get = 0; get < 2; get++) {
+            for (int at = 0, size; at < whole; at += size) {
+                size = 1 + (int) below(below(4) != 0 ? 6000 : longest);
+                size = at + size < whole ? size : whole - at;
+                if (get)
+                    MPI_Get(seen + at, size, MPI_CHAR, target, at, size, MPI_CHAR, win);
+                else
+                    MPI_Put(sent + at, size, MPI_CHAR, target, at, size, MPI_CHAR, win);
+            }
+            MPI_Win_flush(target, win);
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
+        MPI_Win_unlock_all(win);
+        MPI_Win_sync(win);
+        for (int at = 0; at < whole; at++) {
+            wrong += memory[at] != (char) ((at * 7 + i + source) % 113);
+            wrong += seen[at] != sent[at];
+        }
+        EXPECT(wrong == 0, "round %ld: %ld bytes", i, wrong);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    close_window();
+    free(sent);
+    free(seen);
+}
+
 /* Rank 1 dies with the lock: rank 0 is told so and does not wait for ever. Not among all: the job is not whole after it. */
 static void killed(void)
 {
@@ -533,7 +577,7 @@ int main(int argc, char **argv)
 {
     static const struct part parts[] = {
         {"totals", totals, 1, 0}, {"locks", locks, 1, 0}, {"lock_all", lock_all, 1, 0}, {"lock_two", lock_two, 1, 1}, {"litmus", litmus, 1, 0},
-        {"model", against_model, 1, 0}, {"progress", progress, 1, 0}, {"between_pairs", between_pairs, 1, 0}, {"many", many, 1, 0}, {"sizes", sizes, 1, 1}, {"errors", errors, 1, 1},
+        {"model", against_model, 1, 0}, {"progress", progress, 1, 0}, {"between_pairs", between_pairs, 1, 0}, {"many", many, 1, 0}, {"lengths", lengths, 1, 0}, {"sizes", sizes, 1, 1}, {"errors", errors, 1, 1},
         {"killed", killed, 2, 1},
     };
     int status;

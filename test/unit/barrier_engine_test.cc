@@ -147,6 +147,7 @@ class Job {
             EXPECT_TRUE(on_host(peer));
             job.rung.insert(rank_of(peer));
         }
+        void nudge(pm_peer *peer) override { ring(peer); }
         BarrierBoard *make_board() override
         {
             if (spare != nullptr)

@@ -187,5 +187,57 @@ TEST(Errands, OneSideOrTheOtherDoesEachOnce)
     EXPECT_EQ(counter, rounds);
 }
 
+// --- pieces: taken from both ends until nothing is left, each byte once, and from where it belongs ---
+
+using Few = Pieces<4>;
+
+TEST(Pieces, AreCutWhereTheyAreTooLong)
+{
+    Few pieces;
+    pieces.add({1000, 10, 6});
+    pieces.add({2000, 20, 5});
+    EXPECT_EQ(pieces.bytes(), 11u);
+    Few first = pieces.take_first(8);
+    ASSERT_EQ(first.count(), 2u);
+    EXPECT_EQ(first.begin()[1].address, 2000u);
+    EXPECT_EQ(first.begin()[1].size, 2u);
+    Few last = pieces.take_last(2);
+    ASSERT_EQ(last.count(), 1u);
+    EXPECT_EQ(last.begin()->address, 2003u);
+    EXPECT_EQ(last.begin()->offset, 23u);
+    EXPECT_EQ(pieces.bytes(), 1u);
+    EXPECT_EQ(pieces.take_last(100).begin()->offset, 22u);
+    EXPECT_EQ(pieces.count(), 0u);
+    EXPECT_EQ(pieces.take_first(1).count(), 0u);
+}
+
+TEST(Pieces, EachByteIsTakenOnce)
+{
+    std::mt19937 random(7);
+    for (int round = 0; round < 200; ++round) {
+        Few pieces;
+        std::vector<int> taken(400);
+        for (std::uint64_t i = 0, at = 0; pieces.has_room(); ++i) {
+            std::uint64_t size = 1 + random() % 100;
+            pieces.add({at + 1000, at, size});
+            at += size;
+        }
+        const std::size_t all = pieces.bytes();
+        while (pieces.bytes() != 0) {
+            std::size_t size = 1 + random() % 150, before = pieces.bytes();
+            Few some = random() % 2 == 0 ? pieces.take_first(size) : pieces.take_last(size);
+            EXPECT_EQ(some.bytes(), std::min(size, before));
+            EXPECT_EQ(pieces.bytes(), before - some.bytes());
+            for (const Piece &piece : some) {
+                EXPECT_EQ(piece.address, piece.offset + 1000);
+                for (std::uint64_t i = 0; i < piece.size; ++i)
+                    ++taken[piece.offset + i];
+            }
+        }
+        for (std::size_t i = 0; i < taken.size(); ++i)
+            ASSERT_EQ(taken[i], i < all ? 1 : 0);
+    }
+}
+
 }  // namespace
 }  // namespace pm::coll

@@ -384,7 +384,8 @@ class Neighbours : public Windows {
         return value;
     }
     // As another process asks. Answers whether it was done.
-    bool ask_us(Errand::Head head, long operand = 0)
+    bool ask_us(Errand::Head head, long operand = 0) { return ask_us(head, &operand, sizeof operand); }
+    bool ask_us(Errand::Head head, const void *data, std::size_t size)
     {
         Mailbox *box = boxes_->claim();
         if (box == nullptr) {
@@ -395,7 +396,7 @@ class Neighbours : public Windows {
         Errand &errand = runner.next();
         errand.head = head;
         errand.refused = 2;
-        std::memcpy(errand.data.data(), &operand, sizeof operand);
+        std::memcpy(errand.data.data(), data, size);
         runner.post();
         pm_windows_poll();
         EXPECT_TRUE(runner.is_settled());
@@ -405,8 +406,16 @@ class Neighbours : public Windows {
     }
     static Errand::Head head(Errand::Kind kind, std::uint64_t offset, std::uint32_t size, int element = PM_INT64, int operation = PM_SUM)
     {
-        return {1, offset, other, size, kind, static_cast<std::uint8_t>(element), static_cast<std::uint8_t>(operation)};
+        return {1, offset, other, size, kind, static_cast<std::uint8_t>(element), static_cast<std::uint8_t>(operation), other};
     }
+    // The same with pieces of its memory. Answers whether they were copied.
+    bool ask_us_to_move(Errand::Kind kind, const std::vector<Piece> &pieces, std::uint32_t size, int origin = other)
+    {
+        Errand::Head asked = head(kind, 0, size);
+        asked.origin = static_cast<std::uint8_t>(origin);
+        return ask_us(asked, pieces.data(), pieces.size() * sizeof(Piece));
+    }
+    bool ask_us_to_move(Errand::Kind kind, const Piece &piece) { return ask_us_to_move(kind, {piece}, sizeof piece); }
 
     Mailboxes *boxes_ = nullptr;
     pm_direct *direct_ = nullptr;
@@ -474,9 +483,57 @@ TEST_P(ErrandsOfNeighbours, AreNotForWhatIsLongOrComesAloneAndIsNotShort)
     EXPECT_EQ(pm_errand_put(window_, other, 0, data.data(), PM_ERRAND_MOVE + 1), 0);
     EXPECT_EQ(pm_errand_put(window_, other, 0, data.data(), PM_ERRAND_MOVE + 1), 1) << "the second: many may follow";
     EXPECT_EQ(pm_errand_get(window_, other, 0, data.data(), PM_ERRAND_MOVE), 1);
-    EXPECT_EQ(pm_errand_put(window_, other, 0, data.data(), PM_ERRAND_MAX + 1), 0);
+    EXPECT_EQ(pm_errand_put(window_, other, 0, data.data(), PM_ERRAND_MAX + 1), 1) << "it is gathered";
     EXPECT_EQ(pm_errand_put(window_, self, 0, data.data(), 1), 0) << "ourselves we do not ask";
     EXPECT_EQ(pm_errands_settle(window_), 1);
+    EXPECT_EQ(pm_errand_put(window_, other, 0, data.data(), PM_ERRAND_MAX + 1), 0) << "alone";
+    EXPECT_EQ(pm_errands_settle(window_), 1);
+}
+
+std::vector<std::byte> pattern(std::size_t size)
+{
+    std::vector<std::byte> made(size);
+    for (std::size_t i = 0; i < size; ++i)
+        made[i] = static_cast<std::byte>(i % 251);
+    return made;
+}
+
+TEST_P(ErrandsOfNeighbours, AreSharedWhenTheyAreLong)
+{
+    const std::vector<std::byte> data = pattern(bytes - 3);
+    std::vector<std::byte> seen(data.size());
+    ASSERT_EQ(pm_errand_put(window_, other, 3, data.data(), data.size()), 1);
+    EXPECT_EQ(pm_errands_settle(window_), 1);
+    EXPECT_TRUE(std::equal(data.begin(), data.end(), memory_.begin() + 3));
+    EXPECT_EQ(memory_[2], std::byte{0});
+    ASSERT_EQ(pm_errand_get(window_, other, 3, seen.data(), seen.size()), 1);
+    EXPECT_EQ(pm_errands_settle(window_), 1);
+    EXPECT_EQ(seen, data);
+    EXPECT_EQ(direct_->unsettled, 0);
+}
+
+TEST_P(ErrandsOfNeighbours, AreGatheredWhenTheyAreMany)
+{
+    constexpr std::size_t size = PM_ERRAND_MAX + 9;
+    const std::vector<std::byte> data = pattern(bytes / size * size);
+    std::vector<std::byte> seen(data.size());
+    for (std::size_t at = 0; at < data.size(); at += size)
+        if (pm_errand_put(window_, other, at, data.data() + at, size) == 0)
+            ASSERT_EQ(pm_direct_write(window_, other, at, data.data() + at, size), 1);
+    EXPECT_EQ(memory_[data.size() - 1], std::byte{0}) << "the last one waits for others";
+    // What goes the other way, and what changes elements, comes after them.
+    ASSERT_EQ(pm_errand_get(window_, other, data.size() - size, seen.data(), size), 1);
+    EXPECT_TRUE(std::equal(data.begin(), data.end(), memory_.begin()));
+    for (std::size_t at = size; at < seen.size(); at += size)
+        ASSERT_EQ(pm_errand_get(window_, other, at, seen.data() + at, size), 1);
+    long one = 1, before = 0, expected;
+    std::memcpy(&expected, data.data() + 8, sizeof expected);
+    if (pm_errand_apply(window_, other, 8, PM_INT64, PM_SUM, &one, &before, sizeof one) != 1)
+        ASSERT_EQ(pm_direct_read(window_, other, 8, &before, sizeof before), 1);
+    EXPECT_EQ(pm_errands_settle(window_), 1);
+    EXPECT_EQ(before, expected);
+    EXPECT_TRUE(std::equal(data.begin() + size, data.end(), seen.begin() + size));
+    EXPECT_TRUE(std::equal(seen.begin(), seen.begin() + size, data.end() - size));
 }
 
 // An element may begin with the last byte of a stripe.
@@ -516,6 +573,32 @@ TEST_F(Neighbours, WhatMakesSenseIsDone)
     EXPECT_TRUE(ask_us(head(Kind::apply, 4, 4, PM_INT32), 1));
 }
 
+TEST_F(Neighbours, PiecesOfAnotherAreCopiedWhereTheyFit)
+{
+    ASSERT_NO_FATAL_FAILURE(open_direct(true));
+    if (IsSkipped())
+        return;
+    using Kind = Errand::Kind;
+    std::vector<std::byte> its = pattern(100);
+    const auto address = reinterpret_cast<std::uint64_t>(its.data());
+    EXPECT_TRUE(ask_us_to_move(Kind::pull, {{address, 8, 50}, {address + 50, bytes - 50, 50}}, 2 * sizeof(Piece)));
+    EXPECT_TRUE(std::equal(its.begin(), its.begin() + 50, memory_.begin() + 8));
+    EXPECT_TRUE(std::equal(its.begin() + 50, its.end(), memory_.end() - 50));
+    EXPECT_TRUE(ask_us_to_move(Kind::push, {address, bytes - 50, 50}));
+    EXPECT_EQ(its[0], its[50]);
+    const std::vector<std::byte> before = memory_;
+    EXPECT_FALSE(ask_us_to_move(Kind::pull, {address, bytes - 9, 10}));
+    EXPECT_FALSE(ask_us_to_move(Kind::pull, {address, bytes + 1, 1}));
+    EXPECT_FALSE(ask_us_to_move(Kind::pull, {address, 0, ~std::uint64_t{0}}));
+    EXPECT_FALSE(ask_us_to_move(Kind::pull, {address, 1, ~std::uint64_t{0}}));
+    EXPECT_FALSE(ask_us_to_move(Kind::pull, {1, 0, 8})) << "nothing is there";
+    EXPECT_FALSE(ask_us_to_move(Kind::pull, {{address, 0, 8}}, sizeof(Piece) - 1));
+    EXPECT_FALSE(ask_us_to_move(Kind::pull, {{address, 0, 8}}, ~0u / sizeof(Piece) * sizeof(Piece)));
+    EXPECT_FALSE(ask_us_to_move(Kind::pull, {{address, 0, 8}}, sizeof(Piece), self)) << "our own we copy ourselves";
+    EXPECT_FALSE(ask_us_to_move(Kind::pull, {{address, 0, 8}}, sizeof(Piece), ranks));
+    EXPECT_EQ(memory_, before);
+}
+
 // It is another process that writes it.
 TEST_F(Neighbours, WhatMakesNoSenseIsRefusedAndChangesNothing)
 {
@@ -532,7 +615,7 @@ TEST_F(Neighbours, WhatMakesNoSenseIsRefusedAndChangesNothing)
                               head(Kind::put, 0, 0), head(Kind::put, 0, Errand::data_max + 1), head(Kind::put, 0, ~0u),
                               head(Kind::apply, 4, 8), head(Kind::apply, 0, 12), head(Kind::apply, 0, 8, PM_ELEMENT_OTHER), head(Kind::apply, 0, 8, PM_ELEMENTS),
                               head(Kind::apply, 0, 8, 255), head(Kind::apply, 0, 8, PM_INT64, PM_OPERATIONS), head(Kind::swap, 0, 16),
-                              head(static_cast<Kind>(4), 0, 8), head(static_cast<Kind>(255), 0, 8), unknown_window, plain_window})
+                              head(static_cast<Kind>(6), 0, 8), head(static_cast<Kind>(255), 0, 8), unknown_window, plain_window})
         EXPECT_FALSE(ask_us(each, -1)) << "kind " << static_cast<int>(each.kind) << ", offset " << each.offset << ", size " << each.size << ", element "
                                        << static_cast<int>(each.element) << ", operation " << static_cast<int>(each.operation) << ", window " << each.window;
     EXPECT_EQ(memory_, before);
@@ -555,7 +638,7 @@ TEST_F(Neighbours, WhatTheTargetMadeNonsenseOfIsAnErrorAndChangesNothing)
     for (const Errand::Head &each : {ourselves, nobody, plain_window, unknown_window, head(Kind::put, bytes, 8), head(Kind::put, 0, 0)}) {
         // After one that it has let us wait for in vain some are not left with it.
         long data = 1;
-        while (pm_errand_get(window_, other, 0, &data, sizeof data) != 1) {
+        while (pm_errand_apply(window_, other, 0, PM_INT64, PM_NO_OPERATION, nullptr, &data, sizeof data) != 1) {
         }
         for (Errand &errand : boxes_->boxes[0].errands)
             errand.head = each;

@@ -336,6 +336,9 @@ int MPIR_Win_sync_flag_impl(MPIR_Win * win, volatile int *flag)
     /* What a device put is completed by waiting: for that nobody sets a flag. */
     mpi_errno = MPIDI_COMPOSITE_complete_alone(win);
     MPIR_ERR_CHECK(mpi_errno);
+    if (MPIDI_COMPOSITE_WIN(win).direct != NULL)
+        mpi_errno = MPIDI_COMPOSITE_direct_settle(win);
+    MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = MPIDI_COMPOSITE_start_sync(win, flag);
 
   fn_fail:

@@ -14,6 +14,7 @@
 #include "composite_team.h"
 #include "coll/am/am.h"
 #include "coll/barrier/barrier.h"
+#include "coll/barrier/news.h"
 #include "coll/mcast/mcast.h"
 #include "coll/progress.h"
 #include "coll/window/window.h"
@@ -72,7 +73,7 @@ static int join_host(void)
 
 static int has_news(void)
 {
-    return pm_mcast_has_news() || (MPIDI_COMPOSITE_started && MPIDI_COMPOSITE_started_have_news());
+    return pm_mcast_has_news() || pm_barrier_has_news() || (MPIDI_COMPOSITE_started && MPIDI_COMPOSITE_started_have_news());
 }
 
 static void attend(void)

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "coll/barrier/engine.h"
+#include "coll/barrier/news.h"
 #include "coll/boards.h"
 #include "coll/tags.h"
 #include "netmod/core/handlers.h"
@@ -28,6 +29,7 @@ class CoreTransport : public pm::coll::BarrierTransport {
     bool on_host(const pm_peer *peer) override { return pm_on_host(peer) != 0; }
     bool has_ended(const pm_peer *peer) override { return pm_has_ended(peer) != 0; }
     void ring(pm_peer *peer) override { pm_ring(peer); }
+    void nudge(pm_peer *peer) override { pm_nudge(peer); }
     void failed(const std::string &text) override { pm_give_up(core_, text.empty() ? pm_error_text() : text.c_str()); }
 
     BarrierBoard *make_board() override { return boards_.make(); }
@@ -106,6 +108,11 @@ void pm_barrier_poll(void)
     if (engine->poll())
         pm_wait_restart();
     pm_barriers_in_flight = engine->in_flight();
+}
+
+int pm_barrier_has_news(void)
+{
+    return pm_barriers_in_flight != 0 && engine->has_news();
 }
 
 void pm_barrier_attend(void)

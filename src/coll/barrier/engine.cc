@@ -13,12 +13,19 @@ BarrierEngine::~BarrierEngine()
 }
 
 // Whoever is ahead of us may tell us about a communicator before we have it.
-BarrierEngine::Group &BarrierEngine::group_of(std::uint32_t id)
+BarrierEngine::Group &BarrierEngine::made_group_of(std::uint32_t id)
 {
     std::unique_ptr<Group> &group = groups_[id];
     if (!group)
         group = std::make_unique<Group>();
+    last_id_ = id;
+    last_ = group.get();
     return *group;
+}
+
+BarrierEngine::Group &BarrierEngine::group_of(std::uint32_t id)
+{
+    return last_ != nullptr && last_id_ == id ? *last_ : made_group_of(id);
 }
 
 void BarrierEngine::open(const pm_group_setup &setup)
@@ -53,6 +60,7 @@ void BarrierEngine::close(std::uint32_t id)
     std::erase(active_, &group);
     if (group.board != nullptr && group.leads())
         transport_.free_board(group.board);
+    last_ = nullptr;
     groups_.erase(found);
 }
 
@@ -97,9 +105,14 @@ void BarrierEngine::send(Group *group, int rank, BarrierMessage::Kind kind, std:
 
 bool BarrierEngine::is_in_flight(std::uint32_t id, const volatile int *flag) const
 {
-    auto found = groups_.find(id);
-    return found != groups_.end() &&
-           std::ranges::any_of(found->second->waiting, [&](const Started &started) { return started.flag == flag; });
+    const Group *group = last_id_ == id ? last_ : nullptr;
+    if (group == nullptr) {
+        auto found = groups_.find(id);
+        if (found == groups_.end())
+            return false;
+        group = found->second.get();
+    }
+    return std::ranges::any_of(group->waiting, [&](const Started &started) { return started.flag == flag; });
 }
 
 void BarrierEngine::start(std::uint32_t id, volatile int *flag, void *cookie)
@@ -170,7 +183,7 @@ void BarrierEngine::publish(Group *group, std::uint64_t number)
     if (group->board != nullptr) {
         group->board->publish(group->base + number);
         for (int rank : group->mates)
-            transport_.ring(group->peer(rank));
+            transport_.nudge(group->peer(rank));
     } else {
         for (int rank : group->mates)
             send(group, rank, BarrierMessage::Kind::done, number);
@@ -269,6 +282,13 @@ bool BarrierEngine::advance(Group *group)
         group->seen = arrived;
     }
     return something;
+}
+
+bool BarrierEngine::has_news() const
+{
+    return std::ranges::any_of(active_, [](const Group *group) {
+        return group->board != nullptr && group->board->published() - group->base > group->completed;
+    });
 }
 
 bool BarrierEngine::poll()

@@ -51,6 +51,7 @@ class BarrierTransport {
     virtual bool on_host(const pm_peer *peer) = 0;
     virtual bool has_ended(const pm_peer *peer) = 0;  // false when that is not known
     virtual void ring(pm_peer *peer) = 0;             // it looks at the board soon, asleep or not
+    virtual void nudge(pm_peer *peer) = 0;            // it looks again if it sleeps; before that has_news() is its last look
     virtual BarrierBoard *make_board() = 0;           // nobody is counted there; nullptr when there is no memory
     virtual void free_board(BarrierBoard *board) = 0;
     virtual BarrierBoard *view(pm_peer *peer, std::uint64_t address) = 0;
@@ -77,6 +78,8 @@ class BarrierEngine {
     // Completes what can be completed. Whether something has happened: a barrier has ended, or somebody on our host has come.
     bool poll();
     void attend();
+    // Whether poll() would complete one, by what stands on the boards.
+    bool has_news() const;
 
     std::size_t in_flight() const { return in_flight_; }
 
@@ -140,6 +143,7 @@ class BarrierEngine {
     };
 
     Group &group_of(std::uint32_t id);
+    Group &made_group_of(std::uint32_t id);
     static void keep_early(Group *group, pm_peer *source, const BarrierMessage &message);
     static bool is_in_order(const Group &group, const pm_peer *source, const BarrierMessage &message);
     bool take(Group *group, pm_peer *source, const BarrierMessage &message);
@@ -159,6 +163,8 @@ class BarrierEngine {
     BarrierTransport &transport_;
     Ended ended_;
     std::unordered_map<std::uint32_t, std::unique_ptr<Group>> groups_;
+    std::uint32_t last_id_ = 0;
+    Group *last_ = nullptr;  // of that id: most ask for the same again
     std::vector<Group *> active_;  // with barriers in flight
     std::size_t in_flight_ = 0;
     std::vector<void *> ended_cookies_;  // told when nothing is being looked at: a group may be closed then

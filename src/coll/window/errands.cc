@@ -17,6 +17,43 @@ namespace pm::coll {
 static_assert(sizeof(Mailboxes) <= PM_SHARED_LIMIT);
 static_assert(Errand::data_max == PM_ERRAND_MAX);
 
+namespace {
+
+using Moves = Pieces<Errand::data_max / sizeof(Piece)>;
+static_assert(epoch_ranks_max <= 256);
+
+// Between memory of this process and of the peer's. `here(piece)` and `there(piece)`: where a piece is.
+template <class Here, class There>
+bool move_pieces(const pm_peer *peer, bool reads, const Moves &pieces, Here &&here, There &&there)
+{
+    iovec ours[Errand::data_max / sizeof(Piece)], its[Errand::data_max / sizeof(Piece)];
+    std::size_t count = 0;
+    for (const Piece &piece : pieces) {
+        ours[count] = {reinterpret_cast<void *>(here(piece)), piece.size};
+        its[count++] = {reinterpret_cast<void *>(there(piece)), piece.size};
+    }
+    return (reads ? pm_read_pieces(peer, ours, its, count) : pm_write_pieces(peer, ours, its, count)) != 0;
+}
+
+// Pieces of our memory, and where they go to or come from.
+struct Sent {
+    pm_window *window = nullptr;
+    int rank = 0;
+    bool put = false;
+    Moves pieces;
+
+    bool is_like(const Sent &other) const { return window == other.window && rank == other.rank && put == other.put; }
+    bool move() const
+    {
+        const pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
+        return move_pieces(
+            target.peer, !put, pieces, [](const Piece &piece) { return piece.address; },
+            [&](const Piece &piece) { return target.base + piece.offset; });
+    }
+};
+
+}  // namespace
+
 // What we ask of one process, for all windows that we share with it.
 class Errands {
   public:
@@ -62,23 +99,39 @@ class Errands {
     {
         Errand &errand = runner_.next();
         errand.refused = 0;
-        results_[static_cast<std::size_t>(&errand - runner_.first())] = {result, size};
+        results_[slot_of(errand)] = {result, size};
         runner_.post();
     }
+
+    // By the kernel, with others of its kind, the target doing its part if it looks. -1: it is gone.
+    int move(const Sent &what, const Piece &piece);
+    // What was moved goes before what is asked for next, or the other way round.
+    int settle_moves() { return moves_ ? settle() : 1; }
+    int settle_others() { return moves_ ? 1 : settle(); }
 
     // Until all is done: 1, or -1 when the target is gone or would not do something.
     int settle();
 
   private:
+    std::size_t slot_of(const Errand &errand) const { return static_cast<std::size_t>(&errand - runner_.first()); }
     void see()
     {
         const Errand &errand = runner_.see();
-        auto [place, size] = results_[static_cast<std::size_t>(&errand - runner_.first())];
-        failed_ = failed_ || errand.refused != 0;
+        auto [place, size] = results_[slot_of(errand)];
+        Sent &sent = sent_[slot_of(errand)];
+        // It may not be allowed to copy what we are.
+        bool done = errand.refused == 0 || (sent.pieces.count() != 0 && sent.move());
+        if (errand.refused != 0)
+            pass_some();
+        failed_ = failed_ || !done;
+        sent.pieces.clear();
         if (place != nullptr)
             std::memcpy(place, errand.data.data(), size);
     }
     void wait();
+    void share();
+    void leave(const Moves &pieces);
+    void do_ourselves(Errand &errand);
     void pass_some()
     {
         passes_ = passes_next_ = std::min<std::uint32_t>(2 * passes_next_ + PM_ERRAND_PASSES_FIRST, PM_ERRAND_PASSES);
@@ -87,6 +140,9 @@ class Errands {
     pm_peer *peer_;
     ErrandRunner runner_;
     std::array<std::pair<void *, std::size_t>, Mailbox::room> results_{};  // where they go
+    std::array<Sent, Mailbox::room> sent_;  // what they are to copy: it is not read from where the target could write
+    Sent gathered_;
+    bool moves_ = false;  // that is what was asked for last
     bool failed_ = false;
     std::uint32_t looks_after_ring_ = 0;
     std::uint32_t passes_ = 0, passes_next_ = 0;
@@ -127,7 +183,14 @@ void perform_on(const Errand::Head &errand, std::byte *data, std::size_t size, s
         case Errand::Kind::swap:
             pm_atomic_swap(element, memory, data, data + size, data);
             break;
+        default:
+            break;
     }
+}
+
+bool is_move(const Errand::Head &errand)
+{
+    return errand.kind == Errand::Kind::pull || errand.kind == Errand::Kind::push;
 }
 
 bool changes_elements(const Errand::Head &errand)
@@ -157,13 +220,40 @@ bool perform_in(pm_window *window, int rank, const Errand::Head &errand, Piece &
     return true;
 }
 
+// Between another's memory and our part.
+bool move_here(pm_window *window, const Errand::Head &errand, const std::byte *data)
+{
+    if (errand.origin >= window->targets.size() || errand.size > Errand::data_max || errand.size % sizeof(Piece) != 0)
+        return false;
+    const pm_peer *origin = window->targets[errand.origin].peer;
+    const std::uint64_t bytes = window->setup.bytes;
+    Moves pieces;
+    for (std::size_t at = 0; at < errand.size; at += sizeof(Piece)) {
+        Piece piece;
+        std::memcpy(&piece, data + at, sizeof piece);
+        if (piece.offset > bytes || piece.size > bytes - piece.offset)
+            return false;
+        pieces.add(piece);
+    }
+    const auto base = reinterpret_cast<std::uint64_t>(window->setup.base);
+    return origin != nullptr && move_pieces(
+                                    origin, errand.kind == Errand::Kind::pull, pieces, [&](const Piece &piece) { return base + piece.offset; },
+                                    [](const Piece &piece) { return piece.address; });
+}
+
 // Another's, in our memory. What it says is copied before it is looked at: the other may still write there.
 void perform_here(Errand &theirs)
 {
     const Errand::Head errand = theirs.head;
     pm_window *window = find_window(errand.window);
     theirs.refused = 1;
-    if (window == nullptr || window->direct_parts.empty() || !makes_sense(errand, window->setup.bytes))
+    if (window == nullptr || window->direct_parts.empty())
+        return;
+    if (is_move(errand)) {
+        theirs.refused = !move_here(window, errand, theirs.data.data());
+        return;
+    }
+    if (!makes_sense(errand, window->setup.bytes))
         return;
     std::byte *memory = static_cast<std::byte *>(window->setup.base) + errand.offset;
     // Elements are where they can be changed as a whole: otherwise we are not asked.
@@ -216,10 +306,10 @@ bool ask(pm_window *window, int rank, Errand::Kind kind, std::uint64_t offset, s
     pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
     if (target.errands == nullptr || size > Errand::data_max || !target.errands->is_promising())
         return false;
-    Errand *errand = target.errands->next();
+    Errand *errand = target.errands->settle_moves() == 1 ? target.errands->next() : nullptr;
     if (errand == nullptr)
         return false;
-    errand->head = {window->setup.id, offset, static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size), kind, 0, 0};
+    errand->head = {window->setup.id, offset, static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size), kind, 0, 0, 0};
     fill(*errand);
     target.errands->post(result, size);
     note(window, target, Since::asked);
@@ -234,15 +324,23 @@ int settle(pm_window *window, int rank, Since then = Since::nothing)
 }
 
 // What is longer the kernel copies as quickly; but of many the next can be filled while one is done.
-bool is_worth_asking(pm_window *window, int rank, std::size_t size)
+bool is_worth_asking(const pm_window *window, int rank, std::size_t size)
+{
+    return size <= PM_ERRAND_MOVE || (size <= Errand::data_max && window->targets[static_cast<std::size_t>(rank)].since != Since::nothing);
+}
+
+// What is long, or not alone, is gathered or shared; 0: the caller does it.
+int move(pm_window *window, int rank, bool put, const void *data, std::uint64_t offset, std::size_t size)
 {
     pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
-    if (target.errands == nullptr || size <= PM_ERRAND_MOVE)
-        return target.errands != nullptr;
-    if (target.since != Since::nothing)
-        return true;
-    note(window, target, Since::moved);
-    return false;
+    if (target.errands == nullptr)
+        return 0;
+    if (target.since == Since::nothing && size < PM_SHARE_LEAST) {
+        note(window, target, Since::moved);
+        return 0;
+    }
+    note(window, target, Since::asked);
+    return target.errands->move({window, rank, put, {}}, {reinterpret_cast<std::uint64_t>(data), offset, size});
 }
 
 // It could not be asked: what was asked before has happened when somebody else does it.
@@ -258,18 +356,28 @@ int not_asked(pm_window *window, int rank)
 // Until all is done, by whoever does it, or the target is gone.
 void Errands::wait()
 {
-    unsigned looks = 0;
-    while (!runner_.is_settled() && ++looks < PM_ERRAND_PATIENCE)
-        if (looks % PM_LOOKS_BETWEEN_PROGRESS == 0)
-            serve_errands();  // it may wait for us as well
+    // What we share it has begun with by now, or does not look.
+    const unsigned patience = moves_ ? PM_SHARE_PATIENCE : PM_ERRAND_PATIENCE;
+    constexpr unsigned long_enough = 1 << 20;  // for any of it to be copied
+    if (runner_.unseen() == 0)
+        return;
+    for (unsigned looks = 0, all = 0; !runner_.is_settled() && looks < patience && all < long_enough; ++looks, ++all) {
+        if (all % PM_LOOKS_BETWEEN_PROGRESS != 0)
+            continue;
+        serve_errands();  // it may wait for us as well
+        if (moves_ && runner_.is_target_at_it())
+            looks = 0;
+    }
     if (runner_.is_settled())
         passes_next_ = 0;
     else
         pass_some();
-    while (!runner_.is_settled() && !runner_.take_back(perform_there)) {
+    while (!runner_.is_settled() && !runner_.take_back([this](Errand &errand) { do_ourselves(errand); })) {
         if (pm_has_ended(peer_)) {
             failed_ = true;
             results_ = {};  // the program may free what they were for
+            for (Sent &each : sent_)
+                each.pieces.clear();
             return;
         }
         sched_yield();
@@ -277,11 +385,69 @@ void Errands::wait()
     }
 }
 
+void Errands::do_ourselves(Errand &errand)
+{
+    if (const Sent &sent = sent_[slot_of(errand)]; sent.pieces.count() != 0)
+        errand.refused = !sent.move();
+    else
+        perform_there(errand);
+}
+
+int Errands::move(const Sent &what, const Piece &piece)
+{
+    if (settle_others() != 1)
+        return -1;
+    moves_ = true;
+    if (!gathered_.is_like(what)) {
+        share();
+        // A put and then a get are seen in this order.
+        if (gathered_.put != what.put && settle() != 1)
+            return -1;
+        moves_ = true;
+        gathered_ = what;
+    }
+    gathered_.pieces.add(piece);
+    if (gathered_.pieces.bytes() >= PM_SHARE_GATHER || !gathered_.pieces.has_room())
+        share();
+    return failed_ ? settle() : 1;
+}
+
+// The target does what is last, as long as it keeps up, and we what is first.
+void Errands::share()
+{
+    Moves &left = gathered_.pieces;
+    if (left.bytes() == 0)
+        return;
+    const bool asks = left.bytes() >= PM_SHARE_LEAST && is_promising();
+    const std::size_t part = asks ? std::min<std::size_t>(PM_SHARE_PART, (left.bytes() + 1) / 2) : left.bytes();
+    while (left.bytes() != 0) {
+        while (asks && left.bytes() > part && runner_.waiting() < PM_SHARE_AHEAD)
+            leave(left.take_last(part));
+        Sent ours{gathered_.window, gathered_.rank, gathered_.put, left.take_first(part)};
+        failed_ = failed_ || !ours.move();
+    }
+    left.clear();
+}
+
+void Errands::leave(const Moves &pieces)
+{
+    if (runner_.unseen() == Mailbox::room)
+        see();
+    Errand &errand = runner_.next();
+    errand.head = {gathered_.window->setup.id, 0, static_cast<std::uint32_t>(gathered_.rank), static_cast<std::uint32_t>(pieces.count() * sizeof(Piece)),
+                   gathered_.put ? Errand::Kind::pull : Errand::Kind::push, 0, 0, static_cast<std::uint8_t>(gathered_.window->setup.rank)};
+    std::memcpy(errand.data.data(), pieces.begin(), pieces.count() * sizeof(Piece));
+    sent_[slot_of(errand)] = {gathered_.window, gathered_.rank, gathered_.put, pieces};
+    post(nullptr, 0);
+}
+
 int Errands::settle()
 {
+    share();
     wait();
     while (runner_.is_settled() && runner_.unseen() != 0)
         see();
+    moves_ = false;
     return std::exchange(failed_, false) ? -1 : 1;
 }
 
@@ -344,14 +510,16 @@ extern "C" {
 int pm_errand_put(pm_window *window, int target, uint64_t offset, const void *data, size_t size)
 {
     auto fill = [&](Errand &errand) { std::memcpy(errand.data.data(), data, size); };
-    bool asked = is_worth_asking(window, target, size) && ask(window, target, Errand::Kind::put, offset, size, nullptr, fill);
-    return asked ? 1 : not_asked(window, target);
+    if (is_worth_asking(window, target, size) && ask(window, target, Errand::Kind::put, offset, size, nullptr, fill))
+        return 1;
+    return move(window, target, true, data, offset, size);
 }
 
 int pm_errand_get(pm_window *window, int target, uint64_t offset, void *data, size_t size)
 {
-    bool asked = is_worth_asking(window, target, size) && ask(window, target, Errand::Kind::get, offset, size, data, [](Errand &) {});
-    return asked ? 1 : not_asked(window, target);
+    if (is_worth_asking(window, target, size) && ask(window, target, Errand::Kind::get, offset, size, data, [](Errand &) {}))
+        return 1;
+    return move(window, target, false, data, offset, size);
 }
 
 int pm_errand_apply(pm_window *window, int target, uint64_t offset, pm_element element, pm_operation operation, const void *origin,

@@ -1,5 +1,6 @@
 // Small operations on memory of the program, which others reach only by the kernel: if its rank is looking anyway, it does them itself, in less
 // than the time of two system calls. If it does not look soon, whoever asked takes the errand back and goes the slow way.
+// Of long ones it copies a part by the kernel, while we copy the rest.
 //
 // Each process has one page of mailboxes in shared memory; an origin claims one and is its only writer. Errands of a mailbox are done in the
 // order they were posted: by the target or by the origin, whoever holds the mailbox, never by both. Numbers only count up.
@@ -13,6 +14,7 @@
 
 #include "coll/window/atomics.h"
 #include "coll/window/engine.h"
+#include "coll/window/pieces.h"
 
 namespace pm::coll {
 
@@ -20,7 +22,8 @@ namespace pm::coll {
 // back.
 template <template <class> class Atomic>
 struct alignas(128) BasicErrand {
-    enum class Kind : std::uint8_t { put, get, apply, swap };
+    // pull, push: a put and a get of the pieces (Piece) that the data are, in the origin's memory.
+    enum class Kind : std::uint8_t { put, get, apply, swap, pull, push };
     static constexpr std::size_t data_max = 1024;
     struct Head {
         std::uint64_t window;
@@ -29,6 +32,7 @@ struct alignas(128) BasicErrand {
         std::uint32_t size;
         Kind kind;
         std::uint8_t element, operation;  // of apply and swap
+        std::uint8_t origin;              // its rank, of pull and push
     };
 
     Atomic<std::uint32_t> posted;  // its number, by the origin
@@ -58,6 +62,7 @@ struct alignas(128) BasicMailbox {
         return holder.compare_exchange_strong(free, who, std::memory_order_acquire, std::memory_order_relaxed);
     }
     void let_go() { holder.store(nobody, std::memory_order_release); }  // [Q2]
+    bool is_held_by(Holder who) const { return holder.load(std::memory_order_relaxed) == who; }  // a hint
 
     // Something is to be done. Without holding it: a hint.
     bool has_news() const
@@ -152,6 +157,15 @@ class BasicErrandRunner {
     // All that was posted is done, as it is done in order. [Q6] what was done is visible; pairs with [Q5].
     bool is_settled() const { return is_done(at(posted_)); }
     bool has_room() const { return is_done(at(posted_ + 1)); }
+    // How many are not done yet.
+    std::uint32_t waiting() const
+    {
+        std::uint32_t count = 0;
+        while (count < Mailbox::room && !is_done(at(posted_ - count)))
+            ++count;
+        return count;
+    }
+    bool is_target_at_it() const { return box_->is_held_by(Mailbox::target); }
     // Where there is room, and the one that was there before has been seen: to be filled, then posted.
     Errand &next() { return at(posted_ + 1); }
     void post()

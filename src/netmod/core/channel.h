@@ -51,6 +51,8 @@ class SharedMemory {
     virtual bool pull(void *peer, std::uint64_t address, const iovec *pieces, std::size_t count) = 0;
     virtual bool read_memory(const void *peer, std::uint64_t address, void *data, std::size_t size) = 0;
     virtual bool write_memory(const void *peer, std::uint64_t address, const void *data, std::size_t size) = 0;
+    virtual bool read_pieces(const void *peer, const iovec *here, const iovec *there, std::size_t count) = 0;
+    virtual bool write_pieces(const void *peer, const iovec *here, const iovec *there, std::size_t count) = 0;
     virtual void *allocate(std::size_t size) = 0;
     virtual void free(void *block) = 0;
     virtual void *allocate_mapped(std::size_t size, std::size_t at_once) = 0;
@@ -199,6 +201,14 @@ class SharedMemoryOf final : public SharedMemory {
     bool write_memory(const void *peer, std::uint64_t address, const void *data, std::size_t size) override
     {
         return device_->write_memory(of(peer), address, data, size);
+    }
+    bool read_pieces(const void *peer, const iovec *here, const iovec *there, std::size_t count) override
+    {
+        return device_->read_pieces(of(peer), here, there, count);
+    }
+    bool write_pieces(const void *peer, const iovec *here, const iovec *there, std::size_t count) override
+    {
+        return device_->write_pieces(of(peer), here, there, count);
     }
     void *allocate(std::size_t size) override { return device_->allocate_shared(size); }
     void *allocate_mapped(std::size_t size, std::size_t at_once) override { return device_->allocate_mapped(size, at_once); }

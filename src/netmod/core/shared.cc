@@ -73,6 +73,18 @@ int pm_write_memory(const pm_peer *peer, uint64_t address, const void *data, siz
     return shared != nullptr && shared->write_memory(peer->used->peer(), address, data, size);
 }
 
+int pm_read_pieces(const pm_peer *peer, const struct iovec *here, const struct iovec *there, size_t count)
+{
+    SharedMemory *shared = shared_with(peer);
+    return shared != nullptr && shared->read_pieces(peer->used->peer(), here, there, count);
+}
+
+int pm_write_pieces(const pm_peer *peer, const struct iovec *here, const struct iovec *there, size_t count)
+{
+    SharedMemory *shared = shared_with(peer);
+    return shared != nullptr && shared->write_pieces(peer->used->peer(), here, there, count);
+}
+
 void *pm_shared_alloc(pm_core *core, size_t size)
 {
     static_assert(PM_SHARED_LIMIT == pm::shmem::heap_block);

@@ -30,6 +30,9 @@ int pm_read_memory(const pm_peer *peer, uint64_t address, void *data, size_t siz
 /* Whether the settings allow it; whether the kernel does is found out by trying. */
 int pm_may_read_memory(const pm_core *core);
 int pm_write_memory(const pm_peer *peer, uint64_t address, const void *data, size_t size);
+/* Several pieces, of which each is as long here as there. */
+int pm_read_pieces(const pm_peer *peer, const struct iovec *here, const struct iovec *there, size_t count);
+int pm_write_pieces(const pm_peer *peer, const struct iovec *here, const struct iovec *there, size_t count);
 
 /* Something has changed that the peer should look at. pm_ring() always tells it; pm_nudge() only when it sleeps: for one that looks by
  * itself while it waits, the last time between pm_wait_arm() and pm_wait_sleep(). No lock needed. */
