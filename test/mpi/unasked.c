@@ -4,9 +4,9 @@
  * faults. */
 #include "expect.h"
 
-enum { most = 200000, rounds = 40 };
+enum { most = 400000, rounds = 40 };
 
-static const int sizes[] = { 0, 1, 1000, 1500, 4096, 4097, 9000, 16384, 16385, 30000, 65535, 65536, 65537, 150000 };
+static const int sizes[] = { 0, 1, 1000, 1500, 4096, 4097, 9000, 16384, 16385, 30000, 65535, 65536, 65537, 150000, 262143, 262144, 262145, 400000 };
 enum { size_count = sizeof sizes / sizeof sizes[0] };
 
 static unsigned char buffer[most], sent[size_count][most];

@@ -26,6 +26,8 @@ MPL_STATIC_INLINE_PREFIX pm_peer *MPIDI_COMPOSITE_peer(MPIR_Comm * comm, int ran
     return MPIDI_COMPOSITE_AV(MPIDIU_comm_rank_to_av(comm, rank)).peer;
 }
 
+/* composite_init.c */
+void MPIDI_COMPOSITE_size_buffers(void);
 /* composite_upcalls.c */
 int MPIDI_COMPOSITE_lost(void);
 void MPIDI_COMPOSITE_pack(void *request, size_t offset, void *destination, size_t size);

@@ -83,6 +83,17 @@ static void attend(void)
     MPIDI_COMPOSITE_why_attend();
 }
 
+/* MPICH makes them before it calls us. With fewer in a block, one is as large as MPICH's own would be. */
+void MPIDI_COMPOSITE_size_buffers(void)
+{
+    enum { BUFFERS = 4 };
+
+    if (getenv("MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE") == NULL)
+        MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE = PM_UNGRANTED_LIMIT;
+    if (getenv("MPIR_CVAR_CH4_NUM_AM_PACK_BUFFERS_PER_CHUNK") == NULL)
+        MPIR_CVAR_CH4_NUM_AM_PACK_BUFFERS_PER_CHUNK = BUFFERS;
+}
+
 static char *too_small(int size)
 {
     char sentence[120];

@@ -56,9 +56,9 @@ static inline pm_departure pm_departure_of(const pm_peer *peer, size_t size, int
 
 /* Of a longer message to be matched: 1 when it may leave by pm_send() before the receiver has named a place. No such message is longer than
  * PM_UNGRANTED_LIMIT. */
-#define PM_UNGRANTED_LIMIT 65536
+#define PM_UNGRANTED_LIMIT 262144
 /* And of all of them to a peer that says nothing meanwhile: it keeps them until somebody asks for them. */
-#define PM_UNGRANTED_ALL ((size_t) 4 << 20)
+#define PM_UNGRANTED_ALL ((size_t) 16 << 20)
 int pm_goes_ungranted(pm_peer *peer, size_t size);
 
 /* Delivers what has arrived and sends what is queued. The number of things done, or -1 on failure. */

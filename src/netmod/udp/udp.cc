@@ -205,7 +205,7 @@ std::size_t Udp::ungranted_limit(Peer *peer)
     InsideGate inside(gate_);
     if (peer->state != PairState::open || peer->outgoing == nullptr)
         return 0;
-    return std::min(Outgoing::whole_copy_limit, peer->outgoing->peer_window() / 2);
+    return peer->outgoing->peer_window() / 2;
 }
 
 // Everything there is to send, unless the socket is full.
