@@ -38,14 +38,14 @@
 #define PM_BUSY_INTERVAL 1024
 #define PM_ALONE_INTERVAL 4096
 
-/* Teams: how many ranks at most, of whose addresses a card has room; bytes of all boards that a rank makes, most of which are addresses only until
- * they are used, up to where new ones have as many pages as they want, up to where a communicator has one from the beginning and a persistent request has one, and of those that
- * are kept for the next communicator; how many collectives of
- * one that has not go by before it gets one; pages of each rank, and where ranks share cores. Where they do: up to how many bytes a broadcast and
- * an alltoall (of all blocks, and of more than so many ranks) go by pages, and from there on from memory to memory; how many turns the others give rank 0 after a
- * barrier. Up to how many ranks, with cores of their own and without, one reduces for all whatever is reduced, page by page; up to how many
- * bytes each reduces all for itself, and of all ranks together in an allreduce that ends later; up to how many a broadcast that ends later goes by pages; how much is reduced at a time, so that it
- * stays in the cache.
+/* Teams: how many ranks at most, of whose addresses a card has room; bytes of all boards that a rank makes, most of which are addresses only
+ * until they are used, up to where new ones have as many pages as they want, up to where a communicator has one from the beginning and a
+ * persistent request has one, and of those that are kept for the next communicator; how many collectives of one that has not go by before it gets
+ * one; pages of each rank, and where ranks share cores. Where they do: up to how many bytes a broadcast and an alltoall (of all blocks, and of
+ * more than so many ranks) go by pages, and from there on from memory to memory; how many turns the others give rank 0 after a barrier. Up to how
+ * many ranks, with cores of their own and without, one reduces for all whatever is reduced, page by page; up to how many bytes each reduces all
+ * for itself, and of all ranks together in an allreduce that ends later; up to how many a broadcast that ends later goes by pages; how much is
+ * reduced at a time, so that it stays in the cache.
  * bench/run --only colltable --ranks 2,4,8,16 */
 #define PM_TEAM_RANKS_LIMIT 126
 #define PM_TEAM_BOARDS_LIMIT ((size_t) 512 << 20)
@@ -67,8 +67,9 @@
 #define PM_TEAM_REDUCE_PIECE (32 * 1024)
 
 /* Between hosts: how many leaders tell one by themselves where messages are short, and up to how many bytes that is; up to how many bytes a
- * reduction, and all blocks together of a gather or scatter, of an allgather, and of a rank in an alltoall go by the leaders; what is longer than a piece is passed on piece by piece, and from
- * where on along a chain: then nobody sends it twice, and on networks of their own all send at the same time.
+ * reduction, and all blocks together of a gather or scatter, of an allgather, and of a rank in an alltoall go by the leaders; what is longer than
+ * a piece is passed on piece by piece, and from where on along a chain: then nobody sends it twice, and on networks of their own all send at the
+ * same time.
  * bench/run --only net_colltable */
 #define PM_LEADERS_FANOUT 8
 #define PM_LEADERS_FLAT_LIMIT 16384

@@ -4,8 +4,9 @@
  * communicator (composite_started.c). A request is in flight once at a time, so that its starts have the same order at all ranks, whatever that
  * of all requests is.
  *
- * All else goes by MPICH's schedules. MPICH's schedules run once: some copy data while they are built, others count bytes in state that only building them sets. So a
- * start builds a schedule again, from what the call that made the request was given, and runs it as the nonblocking collective does.
+ * All else goes by MPICH's schedules, which run once: some copy data while they are built, others count bytes in state that only building
+ * them sets. So a start builds a schedule again, from what the call that made the request was given, and runs it as the nonblocking
+ * collective does.
  *
  * Members may start requests in different orders, but make them in the same: the tags of a request's messages are those it got when
  * it was made, which is why a schedule is built then, too, and thrown away. Nobody's buffer is looked at for that. */
