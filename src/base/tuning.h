@@ -131,11 +131,13 @@
 #define PM_ERRAND_PASSES_FIRST 16
 #define PM_ERRAND_PASSES 1024
 /* Longer ones, which both copy by the kernel: how much is gathered for one call of it, from where on the target does a part of it, and how much
- * each does at a time; how many of those it is left at once, and how often to look for it to begin. bench/run --only rma */
+ * each does at a time; how many of those it is left at once; how much, where nobody helps, is less than a call of the kernel copies; how often to
+ * look for it to begin. bench/run --only rma */
 #define PM_SHARE_GATHER (64 * 1024)
 #define PM_SHARE_LEAST (32 * 1024)
 #define PM_SHARE_PART (64 * 1024)
 #define PM_SHARE_AHEAD 2
+#define PM_SHARE_ALONE ((size_t) 1 << 30)
 #define PM_SHARE_PATIENCE 400
 
 #endif

@@ -191,6 +191,9 @@ class Producer {
     // At the start, of the bulk area.
     void has_memory(std::size_t size) { limit_ = std::min(size, bulk_size); }
 
+    // It takes at least so much at a time. Who began with little might get no more later, where memory is short.
+    void take_at_least(std::size_t size) { least_ = size; }
+
     // To wait for the consumer is quicker than to take pages, as long as it reads at the same time, on a core of its own.
     void be_patient(bool patient) { patient_ = patient; }
 
@@ -251,7 +254,7 @@ class Producer {
         while (limit_ < bulk_size && !(exhausted_ && size <= limit_)) {
             if (patient_ && limit_ >= first_limit && ++refused_ % refusals_before_growth != 0)
                 return false;
-            std::size_t larger = std::max(2 * limit_, least_limit);
+            std::size_t larger = std::max(2 * limit_, least_);
             while (larger < size)
                 larger *= 2;
             exhausted_ = reserve_.function != nullptr && !reserve_.function(reserve_.context, larger);
@@ -299,6 +302,7 @@ class Producer {
     std::uint64_t bulk_head_ = 0;
     std::uint64_t bulk_tail_ = 0;
     std::size_t limit_ = 0;  // of the bulk area that has memory
+    std::size_t least_ = least_limit;
     std::uint32_t refused_ = 0;  // while it waited to grow
     bool patient_ = false;
     bool exhausted_ = false;  // no more memory for it

@@ -151,10 +151,11 @@ Result<std::unique_ptr<Shmem>> Shmem::create(const Settings &settings, const Sin
 void Shmem::keep_rings()
 {
     auto ranks = static_cast<std::uint32_t>(settings_.ranks_on_host);
+    int file = host_->descriptor();
+    has_plenty_ = !check_space(file, std::size_t{ranks} * ranks * slot_room, "rings of all pairs");
     if (settings_.host == nullptr || ranks < 2 || ranks > ranks_with_rings_kept)
         return;
-    int file = host_->descriptor();
-    if (check_space(file, std::size_t{ranks} * ranks * slot_room, "rings that are kept"))
+    if (!has_plenty_)
         return;
     std::size_t bulk = std::min(std::bit_floor(bulk_kept / (ranks - 1)), first_limit);
     std::uint64_t kept = 0;
@@ -455,8 +456,10 @@ Status Shmem::open_ring(Peer *peer)
     std::uint32_t slot = found.value();
     std::size_t offset = peer->card.region + slot_offset(slot);
     Result<Mapping> mapping = Mapping::create(peer->host->descriptor(), offset, slot_room);
-    if (!mapping.ok())
+    if (!mapping.ok()) {
+        give_back_slot(slot, header->given_back);
         return fail(mapping.error());
+    }
     find_pages(mapping.value().data(), sizeof(RingMemory<std::atomic>));
 
     auto memory = reinterpret_cast<RingMemory<std::atomic> *>(mapping.value().data());
@@ -482,6 +485,8 @@ Status Shmem::open_ring(Peer *peer)
     };
     peer->producer = Producer<std::atomic>(memory, peer->slot.data() + ring_room, BulkReserve{reserve_bulk, peer});
     peer->producer.has_memory(memory->control.bulk_memory);
+    if (!has_plenty_)
+        peer->producer.take_at_least(first_limit);
     find_pages(peer->slot.data() + ring_room, memory->control.bulk_memory);
     peer->producer.be_patient(have_cores_ && !peer->foreign);
     peer->bit = ready_bit(slot);

@@ -317,6 +317,7 @@ class Shmem {
     Mapping header_mapping_;
     SegmentHeader *header_ = nullptr;
     std::vector<std::unique_ptr<Incoming>> incoming_;
+    bool has_plenty_ = false;  // of shared memory, for all that ranks of this host may want
     std::vector<Mapping> kept_;  // slots that nobody has opened yet
     std::unordered_map<std::uint64_t, pm_peer *> sources_;  // by the tokens of their regions
     Incoming *recent_ = nullptr;  // whom we heard last: looked at first

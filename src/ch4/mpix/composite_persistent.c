@@ -137,8 +137,9 @@ static int make_team(persistent_t * it, MPIR_Comm * comm)
 {
     const call_t *call = &it->call;
 
-    if (!call->kind->start || !MPIDI_COMPOSITE_could_start(comm, call->kind->collective, call->receives ? call->recvcount : call->sendcount,
-                                                           call->receives ? call->recvtype : call->sendtype, call->op))
+    if (!call->kind->start || MPIR_CVAR_DEVICE_COLLECTIVES == MPIR_CVAR_DEVICE_COLLECTIVES_none ||
+        !MPIDI_COMPOSITE_could_start(comm, call->kind->collective, call->receives ? call->recvcount : call->sendcount,
+                                     call->receives ? call->recvtype : call->sendtype, call->op))
         return MPI_SUCCESS;
     return MPIDI_COMPOSITE_team_of_request(comm, &it->team);
 }

@@ -225,7 +225,9 @@ bool MPIDI_COMPOSITE_gather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatyp
         *mpi_errno = MPI_SUCCESS;
         return true;
     }
-    size_t bytes = comm->rank == root ? bytes_of(recvcount, recvtype) : bytes_of(sendcount, sendtype);
+    /* Between two groups it is not all of them that know. */
+    size_t bytes = comm->comm_kind != MPIR_COMM_KIND__INTRACOMM ? 0 :
+        comm->rank == root ? bytes_of(recvcount, recvtype) : bytes_of(sendcount, sendtype);
     team = MPIDI_COMPOSITE_team_of(comm);
     if (!team && leads(comm, MPIDI_COMPOSITE_IN_GATHER, CHOSEN(GATHER), bytes * (size_t) comm->local_size)) {
         parts_t all = comm->rank == root ? equal_parts(recvbuf, recvcount, recvtype) : equal_parts(NULL, (MPI_Aint) bytes, MPI_BYTE);
@@ -261,7 +263,8 @@ bool MPIDI_COMPOSITE_scatter(const void *sendbuf, MPI_Aint sendcount, MPI_Dataty
         *mpi_errno = MPI_SUCCESS;
         return true;
     }
-    size_t bytes = comm->rank == root ? bytes_of(sendcount, sendtype) : bytes_of(recvcount, recvtype);
+    size_t bytes = comm->comm_kind != MPIR_COMM_KIND__INTRACOMM ? 0 :
+        comm->rank == root ? bytes_of(sendcount, sendtype) : bytes_of(recvcount, recvtype);
     team = MPIDI_COMPOSITE_team_of(comm);
     if (!team && leads(comm, MPIDI_COMPOSITE_IN_SCATTER, CHOSEN(SCATTER), bytes * (size_t) comm->local_size)) {
         parts_t all = comm->rank == root ? equal_parts(sendbuf, sendcount, sendtype) : equal_parts(NULL, (MPI_Aint) bytes, MPI_BYTE);

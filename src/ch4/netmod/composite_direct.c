@@ -672,6 +672,14 @@ static int complete_others(MPIR_Win * win)
     return pm_window_is_clean(MPIDI_COMPOSITE_WIN(win).window) ? MPI_SUCCESS : MPIDI_COMPOSITE_complete(win);
 }
 
+/* An epoch ends though something of it has failed: others wait for its end. */
+static int end_of_epoch(int failed)
+{
+    int mpi_errno = MPIDI_COMPOSITE_direct_progress();
+
+    return unlikely(failed) ? failed : mpi_errno;
+}
+
 static void end_access(MPIR_Win * win)
 {
     MPIDIG_WIN(win, sync).access_epoch_type = MPIDIG_EPOTYPE_NONE;
@@ -726,14 +734,12 @@ int MPIDI_COMPOSITE_direct_unlock(int rank, MPIR_Win * win)
                  MPIDI_COMPOSITE_WIN(win).direct->holds[rank] == PM_HOLDS_NOTHING))
         return MPIDI_COMPOSITE_direct_wrong_epoch();
     mpi_errno = complete_others(win);
-    if (unlikely(mpi_errno))
-        return mpi_errno;
     give_back(win, rank);
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     if (--MPIDIG_WIN(win, sync).lock.count == 0)
         end_access(win);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    return MPIDI_COMPOSITE_direct_progress();
+    return end_of_epoch(mpi_errno);
 }
 
 int MPIDI_COMPOSITE_direct_lock_all(int assert, MPIR_Win * win)
@@ -774,12 +780,10 @@ int MPIDI_COMPOSITE_direct_unlock_all(MPIR_Win * win)
     if (MPIDIG_WIN(win, sync).access_epoch_type != MPIDIG_EPOTYPE_LOCK_ALL)
         return MPIDI_COMPOSITE_direct_wrong_epoch();
     mpi_errno = complete_others(win);
-    if (mpi_errno)
-        return mpi_errno;
     for (int rank = 0; rank < win->comm_ptr->local_size; rank++)
         give_back(win, rank);
     end_access(win);
-    return MPIDI_COMPOSITE_direct_progress();
+    return end_of_epoch(mpi_errno);
 }
 
 /* All has happened. */
@@ -808,19 +812,18 @@ static bool fence_is_over(const awaited_t * awaited)
 
 int MPIDI_COMPOSITE_direct_fence(int assert, MPIR_Win * win)
 {
-    int mpi_errno = MPI_SUCCESS;
+    int mpi_errno = MPI_SUCCESS, failed = MPI_SUCCESS;
     awaited_t awaited = { MPIDI_COMPOSITE_WIN(win).window, 0, false, 0 };
 
     MPIDIG_FENCE_EPOCH_CHECK(win, mpi_errno, goto fn_fail);
-    mpi_errno = complete_others(win);
-    MPIR_ERR_CHECK(mpi_errno);
+    failed = complete_others(win);
     /* Also where MPICH does not check epochs: we do. */
     MPIDIG_WIN(win, sync).access_epoch_type = MPIDIG_WIN(win, sync).exposure_epoch_type =
         (assert & MPI_MODE_NOSUCCEED) ? MPIDIG_EPOTYPE_NONE : MPIDIG_EPOTYPE_REFENCE;
     awaited.count = pm_direct_arrive(awaited.window);
     mpi_errno = await(fence_is_over, &awaited, NULL);
     MPIR_ERR_CHECK(mpi_errno);
-    mpi_errno = MPIDI_COMPOSITE_direct_progress();
+    mpi_errno = end_of_epoch(failed);
 
   fn_fail:
     return mpi_errno;
@@ -910,13 +913,12 @@ int MPIDI_COMPOSITE_direct_start(MPIR_Group * group, int assert, MPIR_Win * win)
 
 int MPIDI_COMPOSITE_direct_complete(MPIR_Win * win)
 {
-    int mpi_errno = MPI_SUCCESS;
+    int mpi_errno = MPI_SUCCESS, failed;
     struct pm_direct *direct = MPIDI_COMPOSITE_WIN(win).direct;
     MPIR_Group *group = MPIDIG_WIN(win, sync).sc.group;
 
     MPIDIG_ACCESS_EPOCH_CHECK(win, MPIDIG_EPOTYPE_START, mpi_errno, goto fn_fail);
-    mpi_errno = complete_others(win);
-    MPIR_ERR_CHECK(mpi_errno);
+    failed = complete_others(win);
     for (int i = 0; i < group->size; i++) {
         int rank = MPIDI_COMPOSITE_WIN(win).access->rank[i];
         direct->started[rank] = 0;
@@ -925,7 +927,7 @@ int MPIDI_COMPOSITE_direct_complete(MPIR_Win * win)
     MPIDIG_WIN(win, sync).sc.group = NULL;
     MPIR_Group_release(group);
     end_access(win);
-    mpi_errno = MPIDI_COMPOSITE_direct_progress();
+    mpi_errno = end_of_epoch(failed);
 
   fn_fail:
     return mpi_errno;

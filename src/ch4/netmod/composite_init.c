@@ -19,6 +19,7 @@
 #include "coll/progress.h"
 #include "coll/window/window.h"
 #include "netmod/core/setup.h"
+#include "netmod/core/shared.h"
 #include <pthread.h>
 #include <unistd.h>
 
@@ -464,12 +465,22 @@ static int part_from_others(void)
     return mpi_errno;
 }
 
+/* Of this job, on this host, without MPI_Finalize: a call has failed for it. One that does not answer may still come. */
+static bool one_has_died(void)
+{
+    bool died = false;
+
+    for (int rank = 0; MPIDI_COMPOSITE_has_lost() && rank < MPIR_Process.size && !died; rank++)
+        died = rank != MPIR_Process.rank && pm_has_ended(MPIDI_COMPOSITE_AV(&MPIDIU_get_av(0, rank)).peer);
+    return died;
+}
+
 int MPIDI_COMPOSITE_mpi_finalize_hook(void)
 {
     int mpi_errno = MPI_SUCCESS;
 
-    /* A program that goes on after it has lost a peer may end, too: the lost one never comes to where all wait for each other. */
-    if (!MPIDI_COMPOSITE_has_lost()) {
+    /* A program that goes on after a peer has died may end, too: that one never comes to where all wait for each other. */
+    if (!one_has_died()) {
         mpi_errno = part_from_others();
         MPIR_ERR_CHECK(mpi_errno);
     }

@@ -84,6 +84,14 @@ static int end_below(const led_t * led)
     return end;
 }
 
+static int no_memory(void)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    MPIR_ERR_SET(mpi_errno, MPI_ERR_OTHER, "**nomem");
+    return mpi_errno;
+}
+
 /* Of each rank of our host: how much, and where behind the first of them. NULL: no memory. */
 static MPI_Aint *host_counts(const led_t * led, const blocks_t * blocks, const parts_t * all)
 {
@@ -109,7 +117,9 @@ static void host_gather(led_t * led, const data_t * mine, bool in_place, const b
     MPI_Aint *counts;
 
     if (!host) {
-        if (!is_there)
+        if (mine->bytes != part_of(all, led->comm->rank).bytes)
+            note_error(led, other_size(mine->bytes, part_of(all, led->comm->rank).bytes));
+        else if (!is_there)
             note_error(led, copy_from(mine, first));
         return;
     }
@@ -119,6 +129,11 @@ static void host_gather(led_t * led, const data_t * mine, bool in_place, const b
         return;
     }
     counts = led->speaks ? host_counts(led, blocks, all) : NULL;
+    if (led->speaks && !counts) {
+        note_error(led, no_memory());
+        tell_host_of_failure(led);
+        return;
+    }
     note_error(led, MPIDI_NM_mpi_gatherv(sendbuf, mine->count, mine->type, first, counts, counts ? counts + host->local_size : NULL, MPI_BYTE,
                                          led->root, host, led->errflag));
     MPL_free(counts);
@@ -136,7 +151,9 @@ static void host_scatter(led_t * led, const data_t * mine, const blocks_t * bloc
     if (blocks->hosts[led->place] == blocks->hosts[led->place + 1])
         return;
     if (!host) {
-        if (mine && *led->errflag == MPIR_ERR_NONE)
+        if (mine && mine->bytes != part_of(all, led->comm->rank).bytes)
+            note_error(led, other_size(mine->bytes, part_of(all, led->comm->rank).bytes));
+        else if (mine && *led->errflag == MPIR_ERR_NONE)
             note_error(led, copy_to(mine, first));
         return;
     }
@@ -147,6 +164,11 @@ static void host_scatter(led_t * led, const data_t * mine, const blocks_t * bloc
         return;
     }
     counts = led->speaks ? host_counts(led, blocks, all) : NULL;
+    if (led->speaks && !counts) {
+        note_error(led, no_memory());
+        tell_host_of_failure(led);
+        return;
+    }
     note_error(led, MPIDI_NM_mpi_scatterv(first, counts, counts ? counts + host->local_size : NULL, MPI_BYTE, recvbuf, count, type, led->root,
                                           host, led->errflag));
     MPL_free(counts);

@@ -362,18 +362,18 @@ static bool is_added_here(MPI_Datatype type, MPI_Op op)
     return HANDLE_IS_BUILTIN(type) && HANDLE_IS_BUILTIN(op) && size == extent && 64 % size == 0;
 }
 
+/* The team of the persistent request that this thread starts; NULL: it starts none. Its way was chosen when it was made. */
+static _Thread_local team_t *of_request;
+
 /* What each rank has, or has for each, where all know it; and the operation of a reduction. */
 static pm_way way_for(const team_t * team, MPIDI_COMPOSITE_collective_t collective, MPI_Aint count, MPI_Datatype type, MPI_Op op)
 {
     const plan_t *plan = &plans[collective];
 
-    if (*algorithms[collective].chosen != algorithms[collective].none || (plan->adds && !is_added_here(type, op)))
+    if ((!of_request && *algorithms[collective].chosen != algorithms[collective].none) || (plan->adds && !is_added_here(type, op)))
         return PM_BY_MESSAGES;
     return way_of(team, plan, plan->unknown ? 0 : bytes_of(count, type) * (size_t) (plan->parts ? team->ranks : 1));
 }
-
-/* The team of the persistent request that this thread starts; NULL: it starts none. */
-static _Thread_local team_t *of_request;
 
 void MPIDI_COMPOSITE_start_on(team_t * team)
 {

@@ -733,6 +733,8 @@ int MPIDI_COMPOSITE_team_of_request(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t ** 
         MPIDI_COMPOSITE_team_give_up(all, all->rank);
         if (joined)
             give_up_single(team, all->gone);
+        else
+            free_unused(team);
         return mpi_errno;
     }
     if (!all_have) {

@@ -106,7 +106,13 @@ class Errands {
     // By the kernel, with others of its kind, the target doing its part if it looks. -1: it is gone.
     int move(const Sent &what, const Piece &piece);
     // What was moved goes before what is asked for next, or the other way round.
-    int settle_moves() { return moves_ ? settle() : 1; }
+    int settle_moves()
+    {
+        if (!moves_ || settle() == 1)
+            return 1;
+        failed_ = true;  // for whoever asks next: the caller goes another way
+        return -1;
+    }
     int settle_others() { return moves_ ? 1 : settle(); }
 
     // Until all is done: 1, or -1 when the target is gone or would not do something.
@@ -419,7 +425,7 @@ void Errands::share()
     if (left.bytes() == 0)
         return;
     const bool asks = left.bytes() >= PM_SHARE_LEAST && is_promising();
-    const std::size_t part = asks ? std::min<std::size_t>(PM_SHARE_PART, (left.bytes() + 1) / 2) : left.bytes();
+    const std::size_t part = asks ? std::min<std::size_t>(PM_SHARE_PART, (left.bytes() + 1) / 2) : std::min<std::size_t>(left.bytes(), PM_SHARE_ALONE);
     while (left.bytes() != 0) {
         while (asks && left.bytes() > part && runner_.waiting() < PM_SHARE_AHEAD)
             leave(left.take_last(part));
