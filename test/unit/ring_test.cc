@@ -205,6 +205,18 @@ TEST(Ring, ShortMessagesTakeFewPages)
     EXPECT_EQ(ring.reserved, whole_piece) << "what it needs, at once";
 }
 
+TEST(Ring, WhereMemoryMayBecomeShortTheFirstPagesDoForAllThatFollows)
+{
+    Ring ring;
+    std::size_t accepted;
+    ring.producer.take_at_least(first_limit);
+    ring.reserve_limit = first_limit;
+    ASSERT_TRUE(ring.push(0, 1000, &accepted));
+    EXPECT_EQ(ring.drain(), 1u);
+    EXPECT_EQ(ring.reserved, first_limit);
+    EXPECT_TRUE(ring.push(0, whole_piece, &accepted)) << "there is no more";
+}
+
 TEST(Ring, AProducerThatIsPatientGrowsOnlyWhenItWasRefusedForAWhile)
 {
     Ring ring;

@@ -512,6 +512,15 @@ TEST_P(ErrandsOfNeighbours, AreSharedWhenTheyAreLong)
     EXPECT_EQ(direct_->unsettled, 0);
 }
 
+TEST_P(ErrandsOfNeighbours, WhatFailedIsToldThoughSomethingShortFollows)
+{
+    const auto *nowhere = reinterpret_cast<const void *>(1);
+    long one = 1;
+    ASSERT_EQ(pm_errand_put(window_, other, 0, nowhere, PM_SHARE_LEAST + 8), 1) << "it is gathered";
+    int followed = pm_errand_put(window_, other, 0, &one, sizeof one);
+    EXPECT_TRUE(followed == -1 || pm_errands_settle(window_) == -1);
+}
+
 TEST_P(ErrandsOfNeighbours, AreGatheredWhenTheyAreMany)
 {
     constexpr std::size_t size = PM_ERRAND_MAX + 9;
