@@ -84,27 +84,29 @@ static int end_below(const led_t * led)
     return end;
 }
 
-static int no_memory(void)
+/* At who speaks, of each rank of our host: how much, and where behind the first of them. False: there is no memory, and the host is told. */
+static bool get_host_counts(led_t * led, const blocks_t * blocks, const parts_t * all, MPI_Aint ** counts, MPI_Aint ** places)
 {
-    int mpi_errno = MPI_SUCCESS;
+    int mpi_errno = MPI_SUCCESS, ranks = led->comm->node_comm->local_size;
 
-    MPIR_ERR_SET(mpi_errno, MPI_ERR_OTHER, "**nomem");
-    return mpi_errno;
-}
-
-/* Of each rank of our host: how much, and where behind the first of them. NULL: no memory. */
-static MPI_Aint *host_counts(const led_t * led, const blocks_t * blocks, const parts_t * all)
-{
-    int ranks = led->comm->node_comm->local_size;
-    MPI_Aint *counts = MPL_malloc(2 * sizeof *counts * (size_t) ranks, MPL_MEM_COLL);
-
-    for (int rank = 0, local = 0; counts && local < ranks; rank++) {
+    *counts = *places = NULL;
+    if (!led->speaks)
+        return true;
+    *counts = MPL_malloc(2 * sizeof **counts * (size_t) ranks, MPL_MEM_COLL);
+    if (!*counts) {
+        MPIR_ERR_SET(mpi_errno, MPI_ERR_OTHER, "**nomem");
+        note_error(led, mpi_errno);
+        tell_host_of_failure(led);
+        return false;
+    }
+    *places = *counts + ranks;
+    for (int rank = 0, local = 0; local < ranks; rank++) {
         if (led->comm->internode_table[rank] != led->host)
             continue;
-        counts[local] = (MPI_Aint) part_of(all, rank).bytes;
-        counts[ranks + local++] = (MPI_Aint) (blocks->ranks[rank] - blocks->hosts[led->place]);
+        (*counts)[local] = (MPI_Aint) part_of(all, rank).bytes;
+        (*places)[local++] = (MPI_Aint) (blocks->ranks[rank] - blocks->hosts[led->place]);
     }
-    return counts;
+    return true;
 }
 
 /* All of this host, at who speaks. */
@@ -114,7 +116,7 @@ static void host_gather(led_t * led, const data_t * mine, bool in_place, const b
     char *first = led->speaks ? blocks->flat + blocks->hosts[led->place] : NULL;
     bool is_there = in_place && !blocks->copy && led->speaks;
     const void *sendbuf = is_there ? MPI_IN_PLACE : mine->buffer;
-    MPI_Aint *counts;
+    MPI_Aint *counts, *places;
 
     if (!host) {
         if (mine->bytes != part_of(all, led->comm->rank).bytes)
@@ -128,14 +130,9 @@ static void host_gather(led_t * led, const data_t * mine, bool in_place, const b
                                             led->errflag));
         return;
     }
-    counts = led->speaks ? host_counts(led, blocks, all) : NULL;
-    if (led->speaks && !counts) {
-        note_error(led, no_memory());
-        tell_host_of_failure(led);
+    if (!get_host_counts(led, blocks, all, &counts, &places))
         return;
-    }
-    note_error(led, MPIDI_NM_mpi_gatherv(sendbuf, mine->count, mine->type, first, counts, counts ? counts + host->local_size : NULL, MPI_BYTE,
-                                         led->root, host, led->errflag));
+    note_error(led, MPIDI_NM_mpi_gatherv(sendbuf, mine->count, mine->type, first, counts, places, MPI_BYTE, led->root, host, led->errflag));
     MPL_free(counts);
 }
 
@@ -145,7 +142,7 @@ static void host_scatter(led_t * led, const data_t * mine, const blocks_t * bloc
     MPIR_Comm *host = led->comm->node_comm;
     char *first = led->speaks ? blocks->flat + blocks->hosts[led->place] : NULL;
     void *recvbuf = mine ? mine->buffer : MPI_IN_PLACE;
-    MPI_Aint count = mine ? mine->count : 0, *counts;
+    MPI_Aint count = mine ? mine->count : 0, *counts, *places;
     MPI_Datatype type = mine ? mine->type : MPI_BYTE;
 
     if (blocks->hosts[led->place] == blocks->hosts[led->place + 1])
@@ -163,14 +160,9 @@ static void host_scatter(led_t * led, const data_t * mine, const blocks_t * bloc
                                              led->errflag));
         return;
     }
-    counts = led->speaks ? host_counts(led, blocks, all) : NULL;
-    if (led->speaks && !counts) {
-        note_error(led, no_memory());
-        tell_host_of_failure(led);
+    if (!get_host_counts(led, blocks, all, &counts, &places))
         return;
-    }
-    note_error(led, MPIDI_NM_mpi_scatterv(first, counts, counts ? counts + host->local_size : NULL, MPI_BYTE, recvbuf, count, type, led->root,
-                                          host, led->errflag));
+    note_error(led, MPIDI_NM_mpi_scatterv(first, counts, places, MPI_BYTE, recvbuf, count, type, led->root, host, led->errflag));
     MPL_free(counts);
 }
 
