@@ -153,9 +153,7 @@ void Shmem::keep_rings()
     auto ranks = static_cast<std::uint32_t>(settings_.ranks_on_host);
     int file = host_->descriptor();
     has_plenty_ = !check_space(file, std::size_t{ranks} * ranks * slot_room, "rings of all pairs");
-    if (settings_.host == nullptr || ranks < 2 || ranks > ranks_with_rings_kept)
-        return;
-    if (!has_plenty_)
+    if (!has_plenty_ || settings_.host == nullptr || ranks < 2 || ranks > ranks_with_rings_kept)
         return;
     std::size_t bulk = std::min(std::bit_floor(bulk_kept / (ranks - 1)), first_limit);
     std::uint64_t kept = 0;
