@@ -29,7 +29,7 @@ static void both_ways(const struct bench *bench, long iterations, void *context)
 int main(int argc, char **argv)
 {
     struct bench bench;
-    bench_init(&bench, "bibw", "1,64,1024,4096,8192,16384,32768,65536,131072,262144,524288,1048576,4194304", 2, 4096, &argc, &argv);
+    bench_init(&bench, "bibw", "1,64,1024,2048,4096,8192,16384,32768,65536,131072,262144,524288,1048576,2097152,4194304", 2, 4096, &argc, &argv);
     bench_even(&bench);
     const size_t room = bench_largest(&bench) * WINDOW;
     struct exchange exchange = { bench_buffer(&bench, room), bench_buffer(&bench, room), 0 };

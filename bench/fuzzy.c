@@ -8,11 +8,12 @@
  *   fuzzy         MPIX_Barrier_start and MPIX_Barrier_wait
  *   fuzzy_8       8 times MPIX_Barrier_start, then as often MPIX_Barrier_wait
  *   fuzzy_64      the same with 64
+ *   bitmap        MPIX_Bitmap_barrier of a bitmap that has all ranks
  *
  * --operation runs one of them only. An MPI without MPIX_Barrier_start runs the other ones. */
 #include "bench.h"
 
-enum { MOST_IN_FLIGHT = 64 };
+enum { MOST_IN_FLIGHT = 64, MOST_RANKS = 4096 };
 
 struct flight {
     int count;                  /* barriers in flight at once */
@@ -55,6 +56,16 @@ static void fuzzy(const struct bench *bench, long iterations, void *context)
     }
 }
 
+static void bitmap(const struct bench *bench, long iterations, void *context)
+{
+    MPIX_Bitmap all[MPIX_BITMAP_WORDS(MOST_RANKS)] = { 0 };
+    (void) context;
+    for (int rank = 0; rank < bench->ranks; rank++)
+        MPIX_Bitmap_set(all, rank);
+    for (long i = 0; i < iterations; i++)
+        MPIX_Bitmap_barrier(all, MPI_COMM_WORLD);
+}
+
 /* They end in the order in which they were started: with the last one all of them. */
 static void verify_fuzzy(const struct bench *bench)
 {
@@ -76,6 +87,7 @@ static const struct way {
     { "barrier", barrier, 1 },
     { "ibarrier", ibarrier, 1 },
 #ifdef MPIX_MAX_NOTIFICATIONS
+    { "bitmap", bitmap, 1 },
     { "fuzzy", fuzzy, 1 },
     { "fuzzy_8", fuzzy, 8 },
     { "fuzzy_64", fuzzy, MOST_IN_FLIGHT },
@@ -86,7 +98,7 @@ static const struct way {
 int main(int argc, char **argv)
 {
     struct bench bench;
-    bench_init(&bench, "fuzzy", "", 2, 4096, &argc, &argv);
+    bench_init(&bench, "fuzzy", "", 2, MOST_RANKS, &argc, &argv);
     int found = 0;
 #ifdef MPIX_MAX_NOTIFICATIONS
     verify_fuzzy(&bench);
@@ -101,8 +113,8 @@ int main(int argc, char **argv)
         bench_emit(&bench, way->name, 0, seconds * 1e6, "us");
     }
     if (!found)
-        bench_fail(&bench, "no such --operation; known: barrier, ibarrier, ibarrier_8, fuzzy, fuzzy_8, fuzzy_64, those with "
-                   "MPIX_Barrier_start only where the MPI has it");
+        bench_fail(&bench, "no such --operation; known: barrier, ibarrier, ibarrier_8, bitmap, fuzzy, fuzzy_8, fuzzy_64, the "
+                   "last four only where the MPI has them");
     bench_finalize(&bench);
     return 0;
 }

@@ -38,7 +38,7 @@ static double wait_until_over(void)
 int main(int argc, char **argv)
 {
     struct bench bench;
-    bench_init(&bench, "pingpong", "0,1,8,64,256,1024,2048,4096,8192,16384,32768,65536,131072,262144,524288,1048576,"
+    bench_init(&bench, "pingpong", "0,1,8,64,256,512,1024,2048,4096,8192,16384,32768,65536,131072,262144,524288,1048576,"
                "2097152,4194304", 2, 4096, &argc, &argv);
     if (bench.ranks == 2) {
         measure(&bench);

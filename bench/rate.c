@@ -34,7 +34,7 @@ static void window(const struct bench *bench, long iterations, void *context)
 int main(int argc, char **argv)
 {
     struct bench bench;
-    bench_init(&bench, "rate", "1,8,64,256,1024,4096,8192,16384,32768,65536,131072,262144,524288,1048576", 2, 4096, &argc, &argv);
+    bench_init(&bench, "rate", "1,8,64,256,1024,2048,4096,8192,16384,32768,65536,131072,262144,524288,1048576", 2, 4096, &argc, &argv);
     bench_even(&bench);
     struct stream stream = { bench_buffer(&bench, bench_largest(&bench) * WINDOW), 0 };
 

@@ -4,13 +4,13 @@ import os
 from dataclasses import dataclass
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PAIR_PROGRAMS = ("pingpong", "anysource", "strided", "put", "notify")
+PAIR_PROGRAMS = ("pingpong", "anysource", "strided", "sendrecv", "put", "notify")
 PAIRS_PROGRAMS = ("cold", "rate", "bibw")       # of one pair or several at once
 UDP_PROGRAMS = ("net_limits", "net_pingpong", *(f"net_{program}" for program in PAIRS_PROGRAMS), "net_twohosts", "net_alltoone", "net_loss", "net_recovery", "net_sockets", "net_sor", "net_othello")
 COC_PROGRAMS = ("net_jacobi", "net_alltoall", "net_colltable")      # on a cluster of clusters
 NETWORK_PROGRAMS = (UDP_PROGRAMS + ("net_mcast", "net_ucx", "net_rma", "net_anysource", "net_all_open", "net_init") + COC_PROGRAMS
                     + ("net_notify", "net_fuzzy", "net_cshift", "net_objects"))
-PROGRAMS = (("limits",) + PAIR_PROGRAMS + PAIRS_PROGRAMS + ("rma", "threads", "coll", "colltable", "fuzzy", "background", "cshift", "laplace", "mcast", "init", "idle", "objects")
+PROGRAMS = (("limits",) + PAIR_PROGRAMS + ("queues",) + PAIRS_PROGRAMS + ("rma", "threads", "coll", "colltable", "fuzzy", "background", "cshift", "laplace", "mcast", "init", "idle", "objects")
             + NETWORK_PROGRAMS)
 ON_DEMAND = ("colltable", "net_twohosts")       # only when they are named: each as long as all others together
 OBJECT_PROGRAMS = ("objects", "net_objects")        # C++, with the object library
@@ -23,8 +23,10 @@ EXECUTABLES = {"net_loss": "pingpong", "net_recovery": "pingpong", "net_ucx": "p
 COLLECTIVES = ("barrier", "allreduce", "bcast", "alltoall")
 # Of colltable: all that have a row, and those that are also measured with a buffer that the caller writes.
 FIRST_CALLS = "first"
-TABLE = ("barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather", "allgatherv", "alltoall", "alltoallv", "reduce_scatter",
-         "scan", "ibarrier", "ibcast", "iallreduce", "ialltoall", "bcast_written", "allreduce_written", FIRST_CALLS)
+SIXTEEN = ("barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather", "allgatherv", "alltoall", "alltoallv", "reduce_scatter",
+           "scan", "ibarrier", "ibcast", "iallreduce", "ialltoall")
+TABLE = (*SIXTEEN, "bcast_written", "allreduce_written", FIRST_CALLS)
+WITHOUT_DATA = ("barrier", "ibarrier")
 # Beyond the table: only when they are named.
 TABLE_MORE = ("igather", "iscatter", "iallgather", "ialltoallv", "ireduce", "ireduce_scatter", "iscan", "neighbor_allgather", "neighbor_alltoall",
               "ineighbor_alltoall")
@@ -35,6 +37,13 @@ EXAMPLES = ("sor", "othello", "jacobi", "cshift", "laplace")    # in examples/, 
 # the second each packet goes, and is lost, by itself.
 HOSTS, LOSSY_HOSTS = "test/coc/four-hosts", "test/coc/lossy-hosts"
 COLD_SIZES = (8, 1024, 16384, 262144)
+# What bars ask for of a program, so that a size that is not measured is noticed.
+SIZES = {
+    "pingpong": (0, 1, 8, 64, *(256 << i for i in range(15))), "anysource": (8, 1024, 65536, 1 << 20), "strided": tuple(4096 << i for i in range(0, 10, 2)),
+    "rate": (1, 8, 64, 256, *(1024 << i for i in range(11))), "net_rate": (1, 8, 64, 256, *(1024 << i for i in range(13))),
+    "bibw": (1, 64, *(1024 << i for i in range(13))), "colltable": tuple(1 << i for i in range(0, 21, 2)), "first calls": (8, 65536),
+}
+QUEUES = {"posted": 10000, "unexpected": 100000}    # as bench/queues.c measures them, and 100 of each
 SEVERAL_SIZES = {"rate": "8,1024,65536", "bibw": "1024,65536,1048576"}      # of several pairs; one alone has all sizes
 RMA_CROWD = 8                       # on one host: seven on the memory of one
 CROWD = 16                          # ranks on four hosts
@@ -242,7 +251,8 @@ def _pairs_jobs(program, ranks, cores, time, long_time):
     kind = program.removeprefix("net_")
     jobs = []
     for count in ranks:
-        sizes = map(str, COLD_SIZES) if kind == "cold" else [SEVERAL_SIZES[kind]] if count > 2 else [""]
+        own = ",".join(map(str, SIZES[program])) if program == "net_rate" else ""       # one pair has longer messages there than on a host
+        sizes = map(str, COLD_SIZES) if kind == "cold" else [SEVERAL_SIZES[kind]] if count > 2 else [own]
         jobs += [Job(program, count, (long_time if count > cores else time) + (("--sizes", size) if size else ()), **_place(program, count, cores))
                  for size in sizes]
     return jobs
@@ -250,7 +260,7 @@ def _pairs_jobs(program, ranks, cores, time, long_time):
 
 def _table_jobs(program, ranks, operations, cores, budget):
     short = ("--time", str(budget / 4))
-    return [Job(program, count, short + ("--operation", operation) + (("--sizes", "8,65536") if operation == FIRST_CALLS else ()),
+    return [Job(program, count, short + ("--operation", operation) + (("--sizes", ",".join(map(str, SIZES["first calls"]))) if operation == FIRST_CALLS else ()),
                 **_place(program, count, cores)) for count in ranks for operation in operations]
 
 
@@ -302,6 +312,8 @@ def plan(only, ranks, cores, smoke, operations=TABLE):
             jobs.append(Job(program, 2, time))
         elif program.removeprefix("net_") in PAIRS_PROGRAMS:
             jobs += _pairs_jobs(program, [count for count in ranks if count % 2 == 0], cores, time, long_time)
+        elif program == "queues":
+            jobs.append(Job(program, 2, time, ours_only=True))
         elif program == "rma":
             jobs += [Job(program, 2, time), *(Job(program, 2, time + ("--operation", f"swap_flush{memory}")) for memory in ("", "_create")),
                      Job(program, RMA_CROWD, long_time)]

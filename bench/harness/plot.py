@@ -5,6 +5,7 @@ import math
 from xml.sax.saxutils import escape
 
 from .plan import COC_HOSTS, COC_RANKS, COC_WAYS, COC_WIRES, COMPOSITE, UDP_ALONE, UDP_BETWEEN, coc_variant, mcast_members
+from .record import kind
 from .text import quantity, size_text
 
 COLOURS = {"ours": "#0072b2", "mpich": "#d55e00", "openmpi": "#009e73", "same-source": "#cc79a7",
@@ -209,11 +210,13 @@ def panels(title, subtitle, axis, names, groups):
     return drawing.finish()
 
 
-def all_plots(summary, mpis, machine):
-    """{file name: SVG text}; a plot without data is left out."""
+def all_plots(summary, mpis, machines):
+    """{file name: SVG text}; a plot without data is left out. `machines` are those on which each program ran."""
     names = {mpi.name: mpi.title for mpi in mpis}
-    setting = (f"{machine['cpu']} ({machine['architecture']}), {machine['cores_used']} cores; "
-               "medians of the repetitions")
+
+    def setting(bench):
+        machine = machines[bench]
+        return f"{machine['cpu']} ({machine['architecture']}), {machine['cores_used']} cores; medians of the repetitions"
 
     def series(bench, metric, least=1):
         found = {}
@@ -224,7 +227,9 @@ def all_plots(summary, mpis, machine):
                 found[mpi] = (name, sorted(points))
         return found
 
-    def limit(title, metric, within=None, bench="limits"):
+    def limit(title, metric, of, within=None, bench="limits"):
+        if of not in machines or bench not in machines or kind(machines[of]) != kind(machines[bench]):
+            return []       # another machine has other limits
         points = sorted((key[2], summary.value("machine", key)) for key in summary.keys(bench, metric))
         if within:
             points = [point for point in points if within[0] <= point[0] <= within[1]]
@@ -232,16 +237,16 @@ def all_plots(summary, mpis, machine):
 
     plots = {}
     for prefix, bench, where, latency_limit, bandwidth_limit in (
-            ("", "pingpong", "2 ranks", limit("core-to-core flag", "flag"), limit("one CMA call", "cma", (1024, 4 << 20))),
-            ("net_", "net_pingpong", "2 ranks on 2 hosts", limit("raw UDP", "udp", bench="net_limits"),
-             limit("raw UDP stream", "stream", bench="net_limits")),
+            ("", "pingpong", "2 ranks", limit("core-to-core flag", "flag", "pingpong"), limit("one CMA call", "cma", "pingpong", (1024, 4 << 20))),
+            ("net_", "net_pingpong", "2 ranks on 2 hosts", limit("raw UDP", "udp", "net_pingpong", bench="net_limits"),
+             limit("raw UDP stream", "stream", "net_pingpong", bench="net_limits")),
             ("ucx_", "net_ucx", "2 ranks on 2 hosts, UCX over TCP", [], [])):
         latency, bandwidth = series(bench, "latency"), series(bench, "bandwidth")
         if latency:
-            plots[f"{prefix}latency.svg"] = by_size(f"One-way time, {where} (lower is better)", setting, "microseconds", latency,
+            plots[f"{prefix}latency.svg"] = by_size(f"One-way time, {where} (lower is better)", setting(bench), "microseconds", latency,
                                                     latency_limit)
         if bandwidth:
-            plots[f"{prefix}bandwidth.svg"] = by_size(f"Ping-pong bandwidth, {where} (higher is better)", setting, "GB/s",
+            plots[f"{prefix}bandwidth.svg"] = by_size(f"Ping-pong bandwidth, {where} (higher is better)", setting(bench), "GB/s",
                                                       bandwidth, bandwidth_limit)
     groups = []
     for ranks in sorted({key[3] for key in summary.keys("coll")}):
@@ -252,7 +257,7 @@ def all_plots(summary, mpis, machine):
                 inside.append((words, {mpi: summary.value(mpi, key) for mpi in names}))
         groups.append((f"{ranks} ranks", inside))
     if groups:
-        plots["collectives.svg"] = panels("Collectives, time per operation (lower is better, logarithmic)", setting,
+        plots["collectives.svg"] = panels("Collectives, time per operation (lower is better, logarithmic)", setting("coll"),
                                           "time per operation", names, groups)
     for bench, where in (("mcast", ""), ("net_mcast", " on 4 hosts")):
         ranks = max((key[3] for key in summary.keys(bench) if key[1].startswith("mcast, ")), default=0)
@@ -261,7 +266,7 @@ def all_plots(summary, mpis, machine):
                                     if key[3] == ranks and summary.value("ours", key))) for way, title in WAYS.items()}
         ways = {way: found for way, found in ways.items() if found[1]}
         if "mcast" in ways:
-            plots[f"{bench}.svg"] = by_size(f"One to {variant}, {ranks} ranks{where} (lower is better)", setting,
+            plots[f"{bench}.svg"] = by_size(f"One to {variant}, {ranks} ranks{where} (lower is better)", setting(bench),
                                             "microseconds until the sender knows", ways, [])
     groups = []
     for wires in COC_WIRES:
@@ -274,6 +279,6 @@ def all_plots(summary, mpis, machine):
         if inside:
             groups.append((wires, inside))
     if groups:
-        plots["coc.svg"] = panels(f"A cluster of clusters, {COC_RANKS} ranks on {len(COC_HOSTS)} hosts (lower is better)", setting,
+        plots["coc.svg"] = panels(f"A cluster of clusters, {COC_RANKS} ranks on {len(COC_HOSTS)} hosts (lower is better)", setting("net_jacobi" if "net_jacobi" in machines else "net_alltoall"),
                                   "time", {way: way for way in COC_WAYS}, groups)
     return plots

@@ -1,16 +1,16 @@
 """The tables on the terminal, and bench/results.md from what is recorded in bench/data. In both every figure is a ratio first; the times and
 rates that it comes from stand beside it. Rows won and lost are counted by table, and nothing is chosen."""
 
-import math
+import string
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
-from . import bars as bars_module, record
+from . import bars as bars_module, record, short
 from .measure import DISTURBED
 from .plan import (ALONE, APPLICATION_RANKS, APPLICATION_SIZES, BY_ALL, COC_COLLECTIVES, COC_RANKS, COMPOSITE, CROWD, LARGE, MCAST_COMPARED, MCAST_MANY, OPEN,
-                   RECOVERIES, WITH_THREAD, WITHOUT_THREAD, coc_variant, is_quick_row, loss_variant, quick_rows)
-from .summary import JUDGED, NOISE, NOISE_OF_FEW, Summary
+                   PROGRAMS, RECOVERIES, WITH_THREAD, WITHOUT_THREAD, coc_variant, is_quick_row, loss_variant, quick_rows)
+from .summary import JUDGED, NOISE, NOISE_OF_FEW, Summary, geometric_mean
 from .text import markdown_table, number, plain_table, quantities, quantity, size_text, spread
 
 INIT_NAMES = {"init": "MPI_Init", "init_last": "MPI_Init from the last call on", "job": "whole job",
@@ -179,7 +179,7 @@ NOTIFY_WAYS = {"put_notify": "put and notify", "put_notify_created": "put and no
                "put_flush_send": "put, flush and send", "send": "send"}
 NOTIFY_CALLS = {"call": "MPIX_Put_notify", "call_put": "MPI_Put", "call_isend": "MPI_Isend"}
 BARRIERS = {"barrier": "MPI_Barrier", "ibarrier": "MPI_Ibarrier and MPI_Wait", "ibarrier_8": "MPI_Ibarrier, 8 in flight",
-            "fuzzy": "start and wait", "fuzzy_8": "start and wait, 8 in flight", "fuzzy_64": "start and wait, 64 in flight"}
+            "bitmap": "MPIX_Bitmap_barrier", "fuzzy": "start and wait", "fuzzy_8": "start and wait, 8 in flight", "fuzzy_64": "start and wait, 64 in flight"}
 
 
 def _metric_and_device(key):
@@ -223,7 +223,7 @@ def _notify_sections(program, name, note):
 def _fuzzy_section(program, title, note):
     return Section(title, program, lambda key: True, lambda key: f"{BARRIERS[key[1]]}, {_ranks(key)}",
                    "Time per barrier, of the slowest rank. `start and wait`: MPIX_Barrier_start and MPIX_Barrier_wait; with several in "
-                   f"flight, all are started before the first one is waited for. `/barrier`: against MPI_Barrier, in the same job.{note}",
+                   f"flight, all are started before the first one is waited for. The bitmap of MPIX_Bitmap_barrier has all ranks. `/barrier`: against MPI_Barrier, in the same job.{note}",
                    lambda key: (key[3], list(BARRIERS).index(key[1])),
                    baseline=("barrier", lambda key: (key[0], "barrier", *key[2:])))
 
@@ -390,6 +390,12 @@ SECTIONS = [
     Section("One-way time with MPI_ANY_SOURCE", "anysource", lambda key: key[1] == "latency", _size,
             "`/named`: against receives that name the other rank, in the same job.", baseline=("named", _named)),
     Section("One-way time of strided vectors", "strided", lambda key: True, _size, "Blocks of 64 bytes, and as many between them."),
+    Section("Both ways at once", "sendrecv", lambda key: True, lambda key: f"{key[1]} {_size(key)}",
+            "Time until both ranks have sent and received: a message each by MPI_Sendrecv, and two each, as to the neighbours of a ring."),
+    Section("Queues", "queues", lambda key: True, lambda key: f"{key[2]:,} {key[1]}",
+            "Time of a message of 4 bytes and a tag of its own where so many receives are posted before the first one comes, or so many messages wait before the "
+            "first receive; asked for in the order of sending, or in reverse. `/100`: against 100 of them, in the same job.",
+            columns=_no_ratios, baseline=("100", lambda key: (*key[:2], 100, key[3]))),
     *_pairs_sections("", "First use", "Message rate", "Bi-directional bandwidth", ""),
     Section("Threads", "threads", lambda key: True, lambda key: f"{_size(key)}, {key[1]}",
             "Messages a second between two ranks under MPI_THREAD_MULTIPLE, both ways together: rank 0 with one thread that sends "
@@ -478,10 +484,8 @@ def _better(summary, keys):
 class Table:
     """The rows of a section on a number of ranks, and how they stand against the better peer and each of them."""
     title: str
-    program: str
-    between_hosts: bool
+    section: Section
     crowded: bool           # more ranks than cores
-    slack: float
     keys: list
     repetitions: int        # of the row with the fewest
     counts: dict = field(default_factory=dict)      # {peer or "better": Counter of "won", "noise", "lost"}
@@ -489,11 +493,11 @@ class Table:
 
     @property
     def command(self):
-        return f"bench/run --only {self.program}"
+        return f"bench/run --only {self.section.program}"
 
     @property
     def place(self):
-        return ("between hosts" if self.between_hosts else "one host") + (", more ranks than cores" if self.crowded else ", a core for each rank")
+        return ("between hosts" if self.section.between_hosts else "one host") + (", more ranks than cores" if self.crowded else ", a core for each rank")
 
 
 def _count(summary, table):
@@ -519,8 +523,7 @@ def tables(summary, cores):
                 groups.setdefault((key[3] > cores, 0 if section.together else key[3]), []).append(key)
         for (crowded, ranks), keys in sorted(groups.items()):
             title = section.title + (f", {ranks} ranks" if ranks and len(groups) > 1 else "") + (", more ranks than cores" if crowded else "")
-            found.append(_count(summary, Table(title, section.program, section.between_hosts, crowded, section.slack, keys,
-                                               min(summary.repetitions("ours", key) for key in keys))))
+            found.append(_count(summary, Table(title, section, crowded, keys, min(summary.repetitions("ours", key) for key in keys))))
     return found
 
 
@@ -531,16 +534,20 @@ def _counted_row(title, group, peers):
 
     slowness = [value for table in group for value in table.slowness]
     return [title, str(sum(len(table.keys) for table in group)), cell("better"),
-            number(math.exp(sum(map(math.log, slowness)) / len(slowness))) if slowness else "-", *(cell(peer) for peer in peers),
+            number(geometric_mean(slowness)), *(cell(peer) for peer in peers),
             str(min(table.repetitions for table in group))]
 
 
-def counted(found, peers):
-    """Headings and rows: by place, all, and each table."""
+def counted(found, peers, machine_of=None):
+    """Headings and rows: by place, all, and each table. `machine_of` are the letters of the machines of programs, where there are several."""
     places = [(place, [table for table in found if table.place == place]) for place in dict.fromkeys(table.place for table in found)]
     groups = places + ([("all", found)] if len(places) > 1 else [])
     rows = [_counted_row(f"**{place}**", group, peers) for place, group in groups] + [_counted_row(table.title, [table], peers) for table in found]
-    return ["Table", "Rows", "Better peer", "Mean", *peers, "Repetitions"], rows
+    headings = ["Table", "Rows", "Better peer", "Mean", *peers, "Repetitions"]
+    if machine_of:
+        letters = [{machine_of[table.section.program] for table in group} for group in [*(group for _, group in groups), *([table] for table in found)]]
+        return headings + ["Machine"], [row + [", ".join(sorted(one))] for row, one in zip(rows, letters)]
+    return headings, rows
 
 
 COUNTED_NOTE = ("Rows **won / within noise / lost**, against the better peer and against each. Won or lost: three quarters of the repetitions say so, and the "
@@ -581,9 +588,9 @@ def _limit_rows(summary, mpis):
         limit = summary.value("machine", limit_key)
         if limit is None or key not in summary.units:
             continue
-        values = [summary.value(mpi.name, key) for mpi in mpis]
-        ratios = [number(value / limit if value is not None else None) for value in values]
-        rows.append([title] + ratios + [quantity(limit, summary.units[limit_key])])
+        ratios = [summary.ratio(mpi.name, "machine", key, limit_key) for mpi in mpis]
+        if any(ratios):
+            rows.append([title] + [number(ratio) for ratio in ratios] + [quantity(limit, summary.units[limit_key])])
     return headings, rows
 
 
@@ -670,27 +677,40 @@ def _plural(count, what):
     return f"{count} {what}{'s' if count != 1 else ''}"
 
 
-def _machine_text(machine):
-    return f"{machine['cpu']} ({machine['architecture']}), {machine['cores_used']} of {machine['nproc']} cores used, Linux {machine['kernel']}, {machine['compiler']}"
-
-
 def _all_of(measurements, name):
     return ", ".join(dict.fromkeys(str(one[name]) for one in measurements))
+
+
+def _machine_texts(measurements):
+    """{kind of machine: text}, the one of most measurements first."""
+    kinds = Counter(record.kind(one["machine"]) for one in measurements)
+    found = {}
+    for kind, _ in kinds.most_common():
+        facts = [one["machine"] for one in measurements if record.kind(one["machine"]) == kind]
+        found[kind] = (f"{facts[0]['cpu']} ({facts[0]['architecture']}), {facts[0]['cores_used']} of {facts[0]['nproc']} cores used, Linux {_all_of(facts, 'kernel')}, "
+                       f"{_all_of(facts, 'compiler')}")
+    return found
+
+
+def _machine_letters(measurements):
+    """{kind of machine: its letter on the page}; empty where there is one kind only."""
+    texts = _machine_texts(measurements)
+    return dict(zip(texts, string.ascii_uppercase)) if len(texts) > 1 else {}
 
 
 def _when(measurements):
     return f"{_all_of(measurements, 'date')}, commit {_all_of(measurements, 'commit')} (code of {_all_of(measurements, 'code')})"
 
 
-def _about(measurements, main_machine):
+def _about(measurements, letters):
     """When, of which commit, how often, with which seed, and how quiet it was; a line."""
     summary = summary_of(measurements)
     counts = sorted({summary.repetitions(mpi, key) for mpi in ("ours", "machine") for key in summary.keys()} - {0})
     repetitions = _plural(counts[-1], "repetition") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} repetitions"
     disturbed = max(one["disturbed_runs"] for one in measurements)
-    elsewhere = [_machine_text(one["machine"]) for one in measurements if _machine_text(one["machine"]) != main_machine]
-    return (f"{repetitions}, {_when(measurements)}, seed {_all_of(measurements, 'seed')}; others "
-            f"took more than {100 * DISTURBED:.0f} % of the cores in {100 * disturbed:.0f} % of the runs." + (f" Of its own: {elsewhere[0]}." if elsewhere else ""))
+    machine = letters.get(record.kind(measurements[0]["machine"]))
+    return (f"{repetitions}, {f'machine {machine}, ' if machine else ''}{_when(measurements)}, seed {_all_of(measurements, 'seed')}; others "
+            f"took more than {100 * DISTURBED:.0f} % of the cores in {100 * disturbed:.0f} % of the runs.")
 
 
 def recorded_mpis(measurements):
@@ -726,46 +746,52 @@ def read_earlier(text):
     return {part.split("\n", 1)[0]: ["## " + part.strip(), ""] for part in parts}
 
 
-def markdown(recorded, earlier, plots):
+def markdown(recorded, earlier, plots, reasons=()):
     """The text of bench/results.md from {program: measurements}. A section that this harness has not measured is taken from `earlier`, if it is
-    there. `plots` are the names of files in bench/plots."""
+    there. `plots` are the names of files in bench/plots, `reasons` what short.read_reasons() found."""
     whole = [one for program, measurements in recorded.items() if program != record.QUICK for one in measurements]
     everything = whole + recorded.get(record.QUICK, [])
     summary, mpis = summary_of(whole), recorded_mpis(everything)
     cores = min((one["machine"]["cores_used"] for one in everything), default=2)
-    machine = Counter(_machine_text(one["machine"]) for one in everything).most_common(1)[0][0] if everything else "none"
+    machines, letters = _machine_texts(everything), _machine_letters(everything)
     found = tables(summary, cores)
     bars = bars_module.judge(summary, found) if whole else []
+    lost = short.lost_rows(summary, found, reasons)
     earlier, body, old = dict(earlier), [], []
     for section in SECTIONS:
         if _keys(summary, section):
-            body += _section_lines(summary, mpis, section, _about(recorded[section.program], machine), plots, cores)
+            body += _section_lines(summary, mpis, section, _about(recorded[section.program], letters), plots, cores)
             earlier.pop(section.title, None)
         elif section.title in earlier:
             old.append(section.title)
             body += earlier.pop(section.title)
-    lines = [
-        "# Results of the benchmarks", "",
+    lines = ["# Results of the benchmarks", ""]
+    if found:
+        lines += short.in_short(summary, found, lost, [mpi.title for mpi in mpis if mpi.name != "ours"],
+                                [program for program in PROGRAMS if program not in recorded], bars_module.counted(bars), [text.split(", Linux")[0] for text in machines.values()])
+    lines += [
+        "## How to read this page", "",
         "Generated by `bench/run --report` from `bench/data/`, where every repetition of every row is; `bench/run --write` measures and records all of "
         "it, the command under a title that part. A figure is the median of the ratios of the repetitions, in each of which the MPIs take turns "
         "in an order that is drawn anew; in brackets its quartiles. `ours/better` is against the best of the peers. Times and rates stand beside "
         "for orientation and do not travel to other machines.", "",
-        f"Machine: {machine}. Measured: {_when(everything) if everything else 'nothing yet'}.", "",
+        *(f"Machine {letters[kind]}: {text}." if letters else f"Machine: {text}." for kind, text in machines.items()), "",
+        f"Measured: {_when(everything) if everything else 'nothing yet'}.", "",
         markdown_table(["Name", "MPI"], [[mpi.name, f"{mpi.title}: {mpi.version}"] for mpi in mpis], (0, 1)), "",
         "## Rows won and lost", ""]
     if found:
-        headings, rows = counted(found, summary.peers)
+        headings, rows = counted(found, summary.peers, letters and {program: letters[record.kind(measurements[0]["machine"])] for program, measurements in recorded.items()})
         lines += [COUNTED_NOTE, "", markdown_table(headings, rows), ""]
     if record.QUICK in recorded:
         quick = recorded[record.QUICK]
-        lines += [f"The rows that tell most, `bench/run --quick`: {_about(quick, machine)}", "",
+        lines += [f"The rows that tell most, `bench/run --quick`: {_about(quick, letters)}", "",
                   *quick_lines(summary_of(quick), recorded_mpis(quick), cores), ""]
     if old:
         lines += [f"Not measured by this harness yet: {_plural(len(old), 'table')} below, which say so and are not counted here.", ""]
+    lines += short.lost_lines(lost)
     if bars:
-        ran = [bar for bar in bars if bar.verdict != "not run"]
         lines += ["## Bars", "", bars_module.counted(bars), "",
-                  markdown_table(bars_module.HEADINGS + ["Command"], [bars_module.row(bar) + [f"`{bar.command}`"] for bar in ran], (0, 1, 2, 5, 6)), ""]
+                  markdown_table(bars_module.HEADINGS + ["Command"], [bars_module.row(bar) + [f"`{bar.command}`"] for bar in bars], (0, 1, 2, 5, 6)), ""]
     lines += body
     for title, ready, text in (
             ("Between hosts: beside the paper", "net_pingpong" in recorded, lambda: _paper_lines(summary, cores)),

@@ -1,5 +1,6 @@
 """Medians and quartiles over the repetitions, ratios between MPIs, and what a ratio is worth."""
 
+import math
 from collections import defaultdict
 from statistics import median, quantiles
 
@@ -12,6 +13,11 @@ def quartiles(values):
     """The first and the third; of a single value that one."""
     values = list(values)
     return tuple(quantiles(values, n=4, method="inclusive")[::2]) if len(values) > 1 else (values[0], values[0])
+
+
+def geometric_mean(ratios):
+    """None of none."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
 
 
 class Summary:
@@ -65,6 +71,10 @@ class Summary:
     def ratio_quartiles(self, mpi, other, key, other_key=None):
         ratios = self._ratios(mpi, other, key, other_key)
         return quartiles(ratios) if ratios else None
+
+    def compared(self, key, peer):
+        """How many repetitions have a result of both."""
+        return len(self._ratios("ours", peer, key))
 
     def verdict(self, key, peer):
         """Of ours against a peer: "won" or "lost" when three quarters of the repetitions say so and the difference is more than noise, else
