@@ -12,8 +12,6 @@
 //   descriptors_of_a_silent_peer: as many may be opened for it;
 //   keeps_descriptors: what it opens for the first channel of a process stays open, for the next;
 //   gives_back_descriptors: of a peer that has disconnected;
-//   notices_death: that a process ended without a word is known in a few seconds, though nothing is sent to it;
-//   survives_dying_senders: a sender may be killed at any moment, and others are not disturbed;
 //   memory(device): bytes that others' messages cost this process, or 0 when the device does not know;
 //   prepare(): called before the processes of a test are made; a reason when the device cannot be tested here, otherwise empty.
 #pragma once
@@ -25,7 +23,9 @@
 #include "conform/placing.h"
 #include "conform/sleeping.h"
 
-// All suites for the kits in a testing::Types list; inside namespace pm::conform.
+// Two suites are for some kits only, those that can do what they ask for: DeathNoticed and MemoryKnown. Each is instantiated beside the kits.
+
+// All other suites for the kits in a testing::Types list; inside namespace pm::conform.
 #define PM_CONFORMANCE(device, Kits)                                       \
     INSTANTIATE_TYPED_TEST_SUITE_P(device, Cards, Kits, KitNames);    \
     INSTANTIATE_TYPED_TEST_SUITE_P(device, Death, Kits, KitNames);    \

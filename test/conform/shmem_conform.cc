@@ -16,8 +16,6 @@ struct ShmemKit {
     static constexpr unsigned descriptors_of_a_silent_peer = 1;
     static constexpr bool keeps_descriptors = false;
     static constexpr bool gives_back_descriptors = true;
-    static constexpr bool notices_death = true;
-    static constexpr bool survives_dying_senders = true;
 
     static std::string prepare() { return {}; }
     static Result<std::unique_ptr<Device>> create(const Sink &sink) { return Device::create({backing}, sink); }
@@ -34,6 +32,8 @@ struct ShmemKit {
 
 using ShmemKits = testing::Types<ShmemKit<shmem::Backing::memfd>, ShmemKit<shmem::Backing::devshm>>;
 PM_CONFORMANCE(Shmem, ShmemKits);
+INSTANTIATE_TYPED_TEST_SUITE_P(Shmem, DeathNoticed, ShmemKits, KitNames);
+INSTANTIATE_TYPED_TEST_SUITE_P(Shmem, MemoryKnown, ShmemKits, KitNames);
 
 }  // namespace
 }  // namespace pm::conform

@@ -6,6 +6,7 @@ namespace pm::conform {
 namespace {
 
 PM_CONFORMANCE(Ucx, UcxKits);
+INSTANTIATE_TYPED_TEST_SUITE_P(Ucx, DeathNoticed, UcxKitsThatNoticeDeath, KitNames);
 
 int arrivals;
 

@@ -21,8 +21,6 @@ struct UcxKit {
     static constexpr unsigned descriptors_of_a_silent_peer = 0;
     static constexpr bool keeps_descriptors = true;
     static constexpr bool gives_back_descriptors = !tcp;  // the socket by which a peer had connected stays open until the end
-    static constexpr bool notices_death = tcp;  // UCX does not ask after a process that it reaches by shared memory
-    static constexpr bool survives_dying_senders = tcp;  // UCX's shared memory has one queue for all, and one may die in it
 
     // UCX reads its settings in each process that opens it.
     static std::string prepare()
@@ -40,5 +38,7 @@ struct UcxKit {
 };
 
 using UcxKits = testing::Types<UcxKit<true>, UcxKit<false>>;
+// UCX does not ask after a process that it reaches by shared memory, which has one queue for all: one may die in it.
+using UcxKitsThatNoticeDeath = testing::Types<UcxKit<true>>;
 
 }  // namespace pm::conform

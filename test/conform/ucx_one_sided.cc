@@ -154,10 +154,12 @@ TYPED_TEST(UcxOneSided, AnAdditionComesBehindWhatWasPutBefore)
     });
 }
 
-TYPED_TEST(UcxOneSided, APeerThatDiedIsAnError)
+template <class Kit>
+class UcxOneSidedDeath : public UcxOneSided<Kit> {};
+TYPED_TEST_SUITE(UcxOneSidedDeath, UcxKitsThatNoticeDeath, KitNames);
+
+TYPED_TEST(UcxOneSidedDeath, APeerThatDiedIsAnError)
 {
-    if (std::string(TypeParam::name) != "tcp")
-        GTEST_SKIP() << "UCX's shared memory does not tell that a peer is gone";
     this->run(
         2,
         [&](auto &self) {

@@ -29,8 +29,6 @@ struct UdpKit {
     static constexpr unsigned descriptors_of_a_silent_peer = 0;
     static constexpr bool keeps_descriptors = false;
     static constexpr bool gives_back_descriptors = true;
-    static constexpr bool notices_death = true;
-    static constexpr bool survives_dying_senders = true;
 
     static std::string prepare() { return test::enter_private_network(); }
 
@@ -59,6 +57,7 @@ struct UdpKit {
 
 using UdpKits = testing::Types<UdpKit<false>, UdpKit<true>>;
 PM_CONFORMANCE(Udp, UdpKits);
+INSTANTIATE_TYPED_TEST_SUITE_P(Udp, DeathNoticed, UdpKits, KitNames);
 
 // ---- who cannot seal ----
 

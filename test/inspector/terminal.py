@@ -90,6 +90,10 @@ def main():
     process, terminal = pty.fork()
     if process == 0:
         set_size(0, rows, columns)
+        # ^C would throw away what was written and has not been read here yet: lines that are then missing on the screen.
+        modes = termios.tcgetattr(0)
+        modes[3] |= termios.NOFLSH
+        termios.tcsetattr(0, termios.TCSANOW, modes)
         os.execvp(sys.argv[at + 1], sys.argv[at + 1:])
     screen, tables, last, end = Screen(rows, columns), 0, [], time.monotonic() + LIMIT
     while True:
