@@ -5,9 +5,13 @@
 
 /* Waiting: how many polls that found nothing come before the first yield, and how many yields before the first sleep, and for how long. A
  * poll takes some 10 ns, a yield to another rank 1 to 2 us. Who sleeps takes the core from whoever wakes it, who has often more to say. But
- * who yields gets its share of the core, as long as others compute; so where it is known to be long, a few yields come before sleep.
+ * who yields gets its share of the core, as long as others compute; so where it is known to be long, a few yields come before sleep. Who has a
+ * core for itself yields once early, to see whether it has: that takes 0.3 us, so not in a short wait.
  * bench/run --only pingpong; bench/run --only coll --ranks 2,8; bench/run --only idle */
 #define PM_POLLS_OWN_CORE 4000
+#define PM_POLLS_BEFORE_GLANCE 400
+#define PM_MICROSECONDS_OF_COMPANY 100
+#define PM_TURNS_WITHOUT_GLANCE 4
 #define PM_YIELDS_OWN_CORE 200
 #define PM_POLLS_SHARED_CORE 1
 #define PM_YIELDS_SHARED_CORE 4000
@@ -17,10 +21,32 @@
 /* A program may poll by itself (MPI_Test in a loop). With more ranks than cores it would keep those it waits for from running.
  * bench/run --only coll --ranks 8,16 */
 #define PM_EMPTY_POLLS_BEFORE_YIELD 20
+/* So often in a row another thread advances what goes by leaders later, until one stays away for 50 us.
+ * test/coc/run "with a progress thread" */
+#define PM_FOUND_BUSY 100
 
-/* Large messages within a host go by the pipeline, not by CMA, as long as no more ranks share a core.
+/* Large messages within a host go by the pipeline, not by CMA, as long as no more ranks share a core; where they do share cores, if so many
+ * messages have gone to this peer before.
  * bench/run --only rate,bibw,cold --ranks 4,8,16 */
 #define PM_PIPELINE_RANKS_A_CORE 4
+#define PM_FIRST_MESSAGES_PULLED 128
+
+/* Where each rank has a core for itself: on x86 long messages are pulled, and long collectives go by memory, from how many bytes on, and a gather. The
+ * pipeline moves each byte from core to core twice, the second time on the way back to the ring's writer; on ARM that takes less than what
+ * the kernel does for each page. bench/run --only pingpong,rate,bibw,sendrecv,colltable --ranks 2 */
+#if defined(__x86_64__)
+#define PM_PULL_WITH_OWN_CORES 1
+#define PM_TEAM_OWN_CORES_PIECES ((size_t) 32 << 10)
+#define PM_TEAM_OWN_CORES_GATHER ((size_t) 128 << 10)
+#else
+#define PM_PULL_WITH_OWN_CORES 0
+#define PM_TEAM_OWN_CORES_PIECES SIZE_MAX
+#define PM_TEAM_OWN_CORES_GATHER SIZE_MAX
+#endif
+
+/* Up to how many bytes MPI_Sendrecv goes by CMA, of ranks with cores of their own: there each copies once what the pipeline would have it copy
+ * twice. Longer ones take long in the kernel. bench/run --only sendrecv */
+#define PM_PULL_BOTH_WAYS_LIMIT 262144
 
 /* Polls in a row that look at shared memory only, where nobody is reached otherwise. bench/run --only latency */
 #define PM_SPARED_POLLS 63

@@ -7,7 +7,7 @@
 namespace pm {
 namespace {
 
-constexpr WaitPlan plan_own_core{PM_POLLS_OWN_CORE, PM_YIELDS_OWN_CORE};
+constexpr WaitPlan plan_own_core{PM_POLLS_OWN_CORE, PM_YIELDS_OWN_CORE, PM_POLLS_BEFORE_GLANCE};
 constexpr WaitPlan plan_shared_core{PM_POLLS_SHARED_CORE, PM_YIELDS_SHARED_CORE};
 constexpr WaitPlan plan_sleeper{PM_POLLS_SLEEPER, 0};
 
@@ -33,8 +33,8 @@ WaitPlan make_wait_plan(WaitMode mode, int ranks, int cores)
         case WaitMode::spin:
             return {WaitPlan::unlimited, 0};
         case WaitMode::yield:
-            return {oversubscribed(ranks, cores) ? plan_shared_core.polls : plan_own_core.polls,
-                    WaitPlan::unlimited};
+            return oversubscribed(ranks, cores) ? WaitPlan{plan_shared_core.polls, WaitPlan::unlimited}
+                                                : WaitPlan{plan_own_core.polls, WaitPlan::unlimited, plan_own_core.glance};
         case WaitMode::sleep:
             return plan_sleeper;
         case WaitMode::automatic:

@@ -1,4 +1,6 @@
-// How a rank waits: it polls for a short while, then gives its core away between polls, then sleeps until a sender rings.
+// How a rank waits: it polls for a short while, then gives its core away between polls, then sleeps until a sender rings. One that should
+// have a core for itself looks once, before that, whether it has (src/base/company.h): the kernel needs some ten milliseconds until it moves one
+// of two that it has started on the same core.
 //
 // Promise: a pure decision, the same for the same inputs. `action(idle_polls)` is asked after every poll that found nothing;
 // the caller does what it says and starts again at 0 when a poll found something.
@@ -11,7 +13,7 @@
 
 namespace pm {
 
-enum class WaitAction { poll, yield, sleep };
+enum class WaitAction { poll, glance, yield, sleep };
 
 enum class WaitMode {
     automatic,  // by the number of ranks and cores
@@ -25,9 +27,12 @@ struct WaitPlan {
 
     std::uint32_t polls;   // before the first yield
     std::uint32_t yields;  // before the first sleep
+    std::uint32_t glance = unlimited;  // polls before the look whether somebody else is on this core
 
     WaitAction action(std::uint32_t idle_polls) const
     {
+        if (idle_polls == glance && glance != unlimited)
+            return WaitAction::glance;
         if (idle_polls < polls || polls == unlimited)
             return WaitAction::poll;
         return idle_polls - polls < yields || yields == unlimited ? WaitAction::yield : WaitAction::sleep;

@@ -150,18 +150,22 @@ std::size_t usual_limit(pm_collective operation, int ranks, bool crowded)
 {
     switch (operation) {
         case PM_COLL_BCAST:
-            return crowded ? PM_TEAM_BCAST_PIECES : SIZE_MAX;
+            return crowded ? PM_TEAM_BCAST_PIECES : PM_TEAM_OWN_CORES_PIECES;
         case PM_COLL_REDUCE:
             // Who reduces does nothing else, and others go on writing meanwhile.
             return ranks <= (crowded ? PM_TEAM_REDUCE_PIECES_CROWD : PM_TEAM_REDUCE_PIECES_RANKS) ? SIZE_MAX : PM_TEAM_PAGE;
         case PM_COLL_ALLTOALL:
-            return crowded && ranks > PM_TEAM_ALLTOALL_PIECES_RANKS ? PM_TEAM_ALLTOALL_PIECES : SIZE_MAX;
+            if (!crowded)
+                return PM_TEAM_OWN_CORES_PIECES;
+            return ranks > PM_TEAM_ALLTOALL_PIECES_RANKS ? PM_TEAM_ALLTOALL_PIECES : SIZE_MAX;
         case PM_COLL_GATHER:
+            return crowded ? PM_TEAM_PAGE : PM_TEAM_OWN_CORES_GATHER;
         case PM_COLL_SCATTER:
-            return crowded ? PM_TEAM_PAGE : SIZE_MAX;
+            return crowded ? PM_TEAM_PAGE : PM_TEAM_OWN_CORES_PIECES;
+        case PM_COLL_ALLGATHER:
+            return crowded ? SIZE_MAX : PM_TEAM_OWN_CORES_PIECES;
         case PM_COLL_ALLREDUCE:
         case PM_COLL_REDUCE_SCATTER:
-        case PM_COLL_ALLGATHER:
             return SIZE_MAX;
         default:
             return PM_TEAM_PAGE;

@@ -27,7 +27,7 @@ inline constexpr std::size_t header_room = 64 * 1024;  // a multiple of every pa
 inline constexpr std::size_t ring_room = 64 * 1024;
 inline constexpr std::size_t slot_room = ring_room + bulk_size;
 inline constexpr std::uint32_t slot_limit = 4096;
-inline constexpr std::uint64_t segment_magic = 0x38746573706d6f63;  // changes with the layout
+inline constexpr std::uint64_t segment_magic = 0x39746573706d6f63;  // changes with the layout
 
 static_assert(sizeof(RingMemory<std::atomic>) <= ring_room);
 
@@ -55,7 +55,7 @@ struct SegmentHeader {
     std::uint64_t probe_address;  // of a word in the owner's memory that holds the token: tests whether pulling works
     Published heap, arena;
     std::atomic<std::int32_t> wake_file;  // of the owner: a pipe to write to when it sleeps; negative: a futex, the ready word
-    std::atomic<std::uint32_t> not_woken;  // 1: a sender could not open that pipe
+    std::atomic<std::uint32_t> not_woken;  // so many senders cannot open that pipe
     std::atomic<std::uint64_t> memory;     // reserved in this region by senders
     alignas(line_pair) std::atomic<std::uint32_t> ready;    // see doorbell.h
     alignas(line_pair) std::atomic<std::uint32_t> claimed;  // slots taken by senders, given back or not

@@ -280,6 +280,7 @@ void Shmem::disconnect(Peer *peer)
     for (WakeFile &wake : wake_files_)
         if (wake.process == peer->card.process)
             wake = {};
+    note_woken(peer, true);
     std::erase(peer->foreign ? foreign_ : own_, peer);
     bool foreign = peer->foreign;
     if (peer->ended_since != never)
@@ -492,6 +493,15 @@ Status Shmem::open_ring(Peer *peer)
     return Status::ok;
 }
 
+// Whether we can wake it up: as long as somebody cannot, it does by itself now and then.
+void Shmem::note_woken(Peer *peer, bool can)
+{
+    if (peer->not_woken != can)
+        return;
+    peer->not_woken = !can;
+    header_of(peer)->not_woken.fetch_add(can ? -1u : 1u, std::memory_order_relaxed);
+}
+
 // Out of the way of those who find nobody asleep.
 [[gnu::noinline]] void Shmem::wake(Peer *peer)
 {
@@ -505,14 +515,15 @@ Status Shmem::open_ring(Peer *peer)
     if (wake.process != process || wake.number != number) {
         Result<File> opened = open_file_of(process, number);
         if (!opened.ok()) {
-            // It is gone, or forbids it, or we have no descriptor left: it wakes up by itself.
-            header->not_woken.store(1, std::memory_order_relaxed);
+            // It is gone, or forbids it, or we have no descriptor left.
+            note_woken(peer, false);
             return;
         }
         wake.process = process;
         wake.number = number;
         wake.file = std::move(opened.value());
     }
+    note_woken(peer, true);
     // Opened for reading, too: so a pipe whose owner has died is no signal. A full one is as good as one more byte.
     [[maybe_unused]] ssize_t written = write(wake.file.get(), "", 1);
 }

@@ -66,6 +66,7 @@ class Shmem {
         ProcessName process;
         bool left = false;           // it has said that it sends us nothing more
         Time ended_since = never;    // it has not, and its process has been seen to have ended
+        bool not_woken = false;      // by us, and it knows
         std::uint64_t identity() const { return card.token + card.region; }
     };
 
@@ -276,6 +277,7 @@ class Shmem {
     {
         ring_doorbell(peer->ready, peer->bit, [this, peer] { wake(peer); });
     }
+    void note_woken(Peer *peer, bool can);
     void wake(Peer *peer);
     Result<std::shared_ptr<HostFile>> host_of(const Card &card);
     Status find_doorbell(Peer *peer);

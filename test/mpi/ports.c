@@ -1,9 +1,10 @@
-/* Usage: ports server|client left|killed|again|self|late
+/* Usage: ports server|client left|killed|again|self|late|never
  * Two jobs that meet by MPI_Comm_connect, through the file ./port. left: the client's ranks disconnect and are killed then, which the
  * server does not notice, who is waiting all the time; then it disconnects, and the next client comes. killed: they are killed while the
  * server waits for them, which is an error. again: the same two jobs connect and disconnect many times. self: two
  * ranks meet as MPI_COMM_SELF and make a window over both. late: the server accepts only after the client has asked a few times, and
- * then once more. */
+ * then once more. never: the server accepts nobody, and is killed when the client has given up, which is none of the client's business
+ * any more. */
 #include "expect.h"
 #include <signal.h>
 #include <unistd.h>
@@ -67,6 +68,11 @@ static void serve(const char *what)
         MPI_Open_port(MPI_INFO_NULL, port);
         write_port();
     }
+    if (strcmp(what, "never") == 0) {
+        while (access("given-up", F_OK) != 0)
+            usleep(1000);
+        raise(SIGKILL);
+    }
     for (int i = 0; i < rounds(what); i++) {
         int self = strcmp(what, "self") == 0;
         if (i == 0 && strcmp(what, "late") == 0)
@@ -103,10 +109,36 @@ static void serve(const char *what)
         MPI_Close_port(port);
 }
 
+/* Rank 0 waits while the server ends, for longer than it takes to notice. */
+static void give_up(void)
+{
+    MPI_Comm server;
+    MPI_Info info;
+    int value = 0;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "timeout", "1");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    expect_class(MPI_Comm_connect(port, info, 0, MPI_COMM_WORLD, &server), MPI_ERR_PORT, "MPI_Comm_connect");
+    MPI_Info_free(&info);
+    if (rank == 0) {
+        fclose(fopen("given-up", "w"));
+        EXPECT(MPI_Recv(&value, 1, MPI_INT, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS, "an error, though nobody of ours has ended");
+    } else if (rank == 1) {
+        while (access("gone", F_OK) != 0)
+            usleep(1000);
+        sleep(3);
+        MPI_Send(&value, 1, MPI_INT, 0, 4, MPI_COMM_WORLD);
+    }
+}
+
 static void visit(const char *what)
 {
     MPI_Comm server;
     read_port();
+    if (strcmp(what, "never") == 0) {
+        give_up();
+        return;
+    }
     for (int i = 0; i < rounds(what); i++) {
         int self = strcmp(what, "self") == 0;
         MPI_Comm_connect(port, MPI_INFO_NULL, 0, self ? MPI_COMM_SELF : MPI_COMM_WORLD, &server);

@@ -103,6 +103,8 @@ int main(int argc, char **argv)
             MPI_Sendrecv(&rank, 1, MPI_INT, other, 2, &message, 1, MPI_INT, other, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     printf("started %d on %s\n", (int) getpid(), name);
+    if (rank == last)
+        printf("last %d\n", (int) getpid());
     fflush(stdout);
     if (rank == last && strcmp(how, "making") == 0) {
         die_in(later);
@@ -130,6 +132,11 @@ int main(int argc, char **argv)
             error = MPI_Allreduce(MPI_IN_PLACE, many, sizeof many / sizeof many[0], MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         else if (strcmp(how, "alltoall") == 0)
             error = MPI_Alltoall(MPI_IN_PLACE, 1, MPI_INT, many, 1, MPI_INT, MPI_COMM_WORLD);
+        else if (strcmp(how, "ibarrier") == 0)
+            error = (error = MPI_Ibarrier(MPI_COMM_WORLD, &request)) ? error : MPI_Wait(&request, MPI_STATUS_IGNORE);
+        else if (strcmp(how, "iallreduce") == 0)
+            error = (error = MPI_Iallreduce(MPI_IN_PLACE, &message, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request)) ? error :
+                MPI_Wait(&request, MPI_STATUS_IGNORE);
         else if (strcmp(how, "persistent") == 0)
             error = (error = MPI_Start(&persistent)) ? error : MPI_Wait(&persistent, MPI_STATUS_IGNORE);
         else if (strcmp(how, "init") == 0)

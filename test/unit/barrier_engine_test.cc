@@ -339,6 +339,42 @@ TEST(BarrierEngine, ABoardIsUsedAgainBeforeASlowRankHasSeenItsLastBarrier)
     EXPECT_EQ(*last, 1);
 }
 
+// It counts on behind what two ranks, who do not count, have said there.
+TEST(BarrierEngine, TwoRanksUseABoardAgain)
+{
+    Job job({2, 2, true});
+    for (std::uint32_t id = 1; id <= 3; ++id) {
+        job.open(id);
+        for (int last : {1, 0, 1}) {
+            volatile int *first = job.start(1 - last, id);
+            job.settle();
+            ASSERT_EQ(*first, 0);
+            volatile int *second = job.start(last, id);
+            job.settle();
+            ASSERT_EQ(*first, 1);
+            ASSERT_EQ(*second, 1);
+        }
+        job.close(id, 1);
+        job.close(id, 0);
+    }
+}
+
+TEST(BarrierEngine, OfTwoTheSecondRingsTheFirst)
+{
+    Job job({2, 2, true});
+    job.open(1);
+    for (int rank = 0; rank < 2; ++rank)
+        job.start(rank);
+    job.settle();
+    job.rung.clear();
+    job.start(0);
+    job.start(0);
+    EXPECT_TRUE(job.rung.empty());
+    job.start(1);
+    EXPECT_EQ(job.rung, (std::set<int>{0}));
+    EXPECT_EQ(job.engine(1).in_flight(), 0u);
+}
+
 TEST(BarrierEngine, APollSaysThatSomebodyOfTheHostHasCome)
 {
     Job job({3, 3, true});

@@ -136,9 +136,77 @@ class BarrierRun {
     std::array<std::array<Apart, barriers + 1>, ranks> written_{};
 };
 
+// Two ranks that do not count, and sleep until the other one has come.
+class PairRun {
+  public:
+    explicit PairRun(std::uint64_t seed) : schedule_(seed), board_(std::make_unique<SmallBoard>())
+    {
+        for (std::size_t rank = 0; rank < 2; ++rank)
+            schedule_.watch(reinterpret_cast<const std::byte *>(written_[rank].data()), sizeof written_[rank], rank);
+    }
+
+    std::string run()
+    {
+        for (std::size_t rank = 0; rank < 2; ++rank)
+            schedule_.spawn([this, rank] { take_part(rank); });
+        return schedule_.run();
+    }
+
+  private:
+    // As BarrierEngine::announce_of_two().
+    void announce(std::size_t rank, std::uint64_t first, std::uint64_t number)
+    {
+        for (std::uint64_t each = first; each <= number; ++each)
+            written_[rank][each].value = each;
+        board_->sit(rank, number);
+        if (board_->both() < first)
+            return;
+        bells_[1 - rank].fetch_add(1, std::memory_order_release);
+        futex_wake_all(&bells_[1 - rank]);
+    }
+
+    void look_at_other(std::size_t rank, std::uint64_t number)
+    {
+        schedule_.read(&written_[1 - rank][number].value, sizeof number);
+        schedule_.require(written_[1 - rank][number].value == number, "a barrier is over before both have come");
+    }
+
+    void take_part(std::size_t rank)
+    {
+        std::uint64_t announced = 0, completed = 0;
+        while (completed < barriers) {
+            const std::uint32_t rung = bells_[rank].load(std::memory_order_acquire);
+            const std::uint64_t before = announced + completed;
+            if (announced < barriers) {
+                const std::uint64_t first = announced + 1;
+                announced = std::min(barriers, first + schedule_.random().below(3));
+                announce(rank, first, announced);
+            }
+            while (completed < board_->both())
+                look_at_other(rank, ++completed);
+            schedule_.require(completed <= announced, "a barrier is over to which this rank has not come");
+            if (announced + completed == before)
+                futex_wait(&bells_[rank], rung, std::chrono::seconds(1));
+        }
+    }
+
+    Schedule schedule_;
+    std::unique_ptr<SmallBoard> board_;
+    std::array<SeededAtomic<std::uint32_t>, 2> bells_;
+    struct alignas(64) Apart {
+        std::uint64_t value = 0;
+    };
+    std::array<std::array<Apart, barriers + 1>, 2> written_{};
+};
+
 TEST(BarrierSeeded, RanksOfAHostMeet)
 {
     test::for_each_seed(10'000, [](std::uint64_t seed) { return BarrierRun(seed, false).run(); });
+}
+
+TEST(BarrierSeeded, TwoRanksMeet)
+{
+    test::for_each_seed(20'000, [](std::uint64_t seed) { return PairRun(seed).run(); });
 }
 
 TEST(BarrierSeeded, ALeaderSpeaksForItsHost)

@@ -1,5 +1,7 @@
 // The core as MPICH's C code sees it, in one process that sends to itself.
+#include "base/cpus.h"
 #include "base/gate.h"
+#include "base/tuning.h"
 #include "coll/boards.h"
 #include "netmod/core/core.h"
 #include "netmod/core/handlers.h"
@@ -14,6 +16,7 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -565,6 +568,28 @@ TEST_F(Core, BoardsOfABlockAreGivenOneByOneAndTakenBack)
     EXPECT_EQ(std::ranges::adjacent_find(made), made.end());
 }
 
+TEST_F(Core, WhereRanksShareCoresTheFirstMessagesToAPeerArePulled)
+{
+    for (const char *rendezvous : {"auto", "pipeline"}) {
+        pm_setup setup = default_setup();
+        setup.rendezvous = rendezvous;
+        setup.ranks_on_host = pm::available_cores() + 1;
+        open(setup);
+        ASSERT_EQ(send(1, nothing), PM_OK);
+        progress();
+        std::uint64_t word = 1, copy = 0;
+        iovec piece{&copy, sizeof copy};
+        bool possible = pm_pull(self, reinterpret_cast<std::uint64_t>(&word), &piece, 1) == PM_OK;
+        EXPECT_EQ(pm_prefers_pull(self) != 0, possible && std::string_view(rendezvous) == "auto") << rendezvous;
+        for (int i = 0; i < 200; ++i) {
+            ASSERT_EQ(send(1, nothing), PM_OK);
+            progress();
+        }
+        EXPECT_FALSE(pm_prefers_pull(self)) << rendezvous << ", later";
+        close();
+    }
+}
+
 TEST_F(Core, TheRendezvousFollowsTheSettingAndTheNumberOfRanks)
 {
     struct Case {
@@ -572,7 +597,7 @@ TEST_F(Core, TheRendezvousFollowsTheSettingAndTheNumberOfRanks)
         int ranks;
         bool pull;
     };
-    for (auto [rendezvous, ranks, pull] : {Case{"pipeline", 1, false}, {"pipeline", 10'000, false}, {"auto", 1, false},
+    for (auto [rendezvous, ranks, pull] : {Case{"pipeline", 1, false}, {"pipeline", 10'000, false}, {"auto", 1, PM_PULL_WITH_OWN_CORES != 0},
                                            {"auto", 10'000, true}, {"cma", 1, true}, {"cma", 10'000, true}}) {
         pm_setup setup = default_setup();
         setup.rendezvous = rendezvous;

@@ -648,6 +648,48 @@ std::size_t descriptors()
     return count;
 }
 
+// Who has no descriptor left for the pipe of a sleeper tells it, until it has.
+TEST_F(ShmemDevice, ASenderThatCannotWakeTheReceiverLimitsItsSleepsUntilItCan)
+{
+    using namespace std::chrono_literals;
+    auto receiver = make_device();
+    auto sender = make_device();
+    ASSERT_GE(receiver->open_descriptor(), 0);
+    Shmem::Peer *peer = connect(*sender, *receiver);
+    auto send_to_sleeper = [&] {
+        while (!receiver->arm())
+            poll_all(*receiver);
+        EXPECT_EQ(send(*sender, peer, 1), Status::ok);
+        receiver->disarm();
+        receiver->empty_descriptor();
+        poll_all(*receiver);
+    };
+    ASSERT_EQ(send(*sender, peer, 1), Status::ok);
+    poll_all(*receiver);
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+    auto without_descriptors = [&] {
+        rlimit none = before;
+        none.rlim_cur = 0;
+        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+        send_to_sleeper();
+        send_to_sleeper();
+        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    };
+    EXPECT_GT(receiver->sleep_limit(), 1s);
+    without_descriptors();
+    EXPECT_LT(receiver->sleep_limit(), 1ms);
+    send_to_sleeper();
+    EXPECT_GT(receiver->sleep_limit(), 1s);
+    sender->disconnect(peer);
+    poll_all(*receiver);
+    peer = connect(*sender, *receiver);
+    without_descriptors();
+    EXPECT_LT(receiver->sleep_limit(), 1ms);
+    sender->disconnect(peer);
+    EXPECT_GT(receiver->sleep_limit(), 1s) << "who has gone wakes nobody";
+}
+
 std::size_t mappings()
 {
     std::ifstream maps("/proc/self/maps");

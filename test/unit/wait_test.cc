@@ -42,6 +42,18 @@ TEST(Wait, APlanPollsThenYieldsThenSleeps)
     EXPECT_EQ(plan.action(most), WaitAction::sleep);
 }
 
+TEST(Wait, ARankWithACoreOfItsOwnLooksOnceWhetherItHasIt)
+{
+    for (WaitMode mode : {WaitMode::automatic, WaitMode::yield}) {
+        WaitPlan plan = make_wait_plan(mode, 2, 2);
+        ASSERT_LT(plan.glance, plan.polls);
+        EXPECT_EQ(plan.action(plan.glance - 1), WaitAction::poll);
+        EXPECT_EQ(plan.action(plan.glance), WaitAction::glance);
+        EXPECT_EQ(plan.action(plan.glance + 1), WaitAction::poll);
+        EXPECT_EQ(make_wait_plan(mode, 3, 2).glance, WaitPlan::unlimited);
+    }
+}
+
 TEST(Wait, ARankWithoutACoreOfItsOwnIsOversubscribed)
 {
     EXPECT_FALSE(oversubscribed(1, 2));

@@ -377,6 +377,16 @@ class Neighbours : public Windows {
         ASSERT_EQ(direct_->by_instructions != 0, sees_all_);
         ASSERT_EQ(window_->targets[other].errands != nullptr, !sees_all_) << "who sees the memory asks nobody";
     }
+    // Of the same memory, whose errands go to the same mailboxes.
+    pm_window *open_another(std::uint64_t id)
+    {
+        Part one = open(id, self, &memory_);
+        pm_window_meet(one.window, self, one.card.data());
+        auto address = reinterpret_cast<std::uint64_t>(boxes_);
+        std::memcpy(one.card.data() + PM_WINDOW_CARD - sizeof address, &address, sizeof address);
+        pm_window_meet(one.window, other, one.card.data());
+        return pm_window_say(one.window, 0) && pm_window_make_direct(one.window) != nullptr ? one.window : nullptr;
+    }
     long value(std::size_t offset)
     {
         long value;
@@ -628,6 +638,40 @@ TEST_F(Neighbours, WhatMakesNoSenseIsRefusedAndChangesNothing)
         EXPECT_FALSE(ask_us(each, -1)) << "kind " << static_cast<int>(each.kind) << ", offset " << each.offset << ", size " << each.size << ", element "
                                        << static_cast<int>(each.element) << ", operation " << static_cast<int>(each.operation) << ", window " << each.window;
     EXPECT_EQ(memory_, before);
+}
+
+// Windows that nobody else knows of share a mailbox there.
+TEST_F(Neighbours, WhatFailedIsToldOfItsOwnWindowOnly)
+{
+    ASSERT_NO_FATAL_FAILURE(open_direct(false));
+    if (IsSkipped())
+        return;
+    pm_window *first = window_, *second = open_another(2);
+    ASSERT_NE(second, nullptr);
+    const auto *nowhere = reinterpret_cast<const void *>(1);
+    long one = 1;
+    ASSERT_EQ(pm_errand_put(second, other, 0, &one, sizeof one), 1);
+    ASSERT_EQ(pm_errand_put(first, other, 0, nowhere, PM_SHARE_LEAST + 8), 1) << "it is gathered";
+    EXPECT_EQ(pm_errands_settle(second), 1);
+    EXPECT_EQ(pm_errands_settle(first), -1);
+    EXPECT_EQ(pm_errands_settle(first), 1) << "it is told once";
+}
+
+TEST_F(Neighbours, NothingOfAWindowIsLeftWhenItIsClosed)
+{
+    ASSERT_NO_FATAL_FAILURE(open_direct(false));
+    if (IsSkipped())
+        return;
+    pm_window *second = open_another(2);
+    ASSERT_NE(second, nullptr);
+    long five = 5, seen = -1;
+    ASSERT_EQ(pm_errand_put(second, other, 16, &five, sizeof five), 1);
+    ASSERT_EQ(pm_errand_get(second, other, 16, &seen, sizeof seen), 1);
+    std::erase(opened_, second);
+    pm_window_close(second);
+    EXPECT_EQ(value(16), 5);
+    EXPECT_EQ(seen, 5);
+    EXPECT_EQ(pm_errands_settle(window_), 1);
 }
 
 // What we left with another stands in its memory: it may be something else when we take it back.

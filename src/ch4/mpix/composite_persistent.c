@@ -44,7 +44,8 @@ typedef struct call {
 
 typedef struct {
     call_t call;
-    MPIDI_COMPOSITE_team_t *team;       /* NULL: it goes by schedules */
+    MPIDI_COMPOSITE_kept_way_t way;
+    MPIDI_COMPOSITE_of_request_t its;   /* if it does not go by schedules */
     int *tags;
     int tag_count;
     int tags_used;              /* of the schedule that is being built */
@@ -87,13 +88,29 @@ static int build(persistent_t * it, WHERE)
     return mpi_errno;
 }
 
-static void *copy(const void *array, size_t size)
+static void *copy(const void *array, size_t size, bool *done)
 {
     void *mine = array ? MPL_malloc(size ? size : 1, MPL_MEM_COMM) : NULL;
 
     if (mine)
         memcpy(mine, array, size);
+    else if (array)
+        *done = false;
     return mine;
+}
+
+static bool keep_arrays(call_t * mine, const call_t * call)
+{
+    bool done = true;
+    size_t out = call->sends ? call->sends_to : 0, in = call->receives ? call->receives_from : 0;
+
+    mine->sendcounts = call->sends ? copy(call->sendcounts, out * sizeof(MPI_Aint), &done) : NULL;
+    mine->sdispls = call->sends ? copy(call->sdispls, out * sizeof(MPI_Aint), &done) : NULL;
+    mine->sendtypes = call->sends ? copy(call->sendtypes, out * sizeof(MPI_Datatype), &done) : NULL;
+    mine->recvcounts = call->receives ? copy(call->recvcounts, in * sizeof(MPI_Aint), &done) : NULL;
+    mine->rdispls = call->receives ? copy(call->rdispls, in * sizeof(MPI_Aint), &done) : NULL;
+    mine->recvtypes = call->receives ? copy(call->recvtypes, in * sizeof(MPI_Datatype), &done) : NULL;
+    return done;
 }
 
 /* Datatypes and the operation must outlive their being freed by the user. */
@@ -132,16 +149,47 @@ static void forget(persistent_t * it)
     MPL_free(it);
 }
 
-/* What all know of how much there is decides, and it is enough that of the parts that are here one is asked for. */
-static int make_team(persistent_t * it, MPIR_Comm * comm)
+static MPI_Aint count_of(const call_t * call)
 {
-    const call_t *call = &it->call;
+    MPI_Aint count = call->receives ? call->recvcount : call->sendcount;
 
-    if (!call->kind->start || MPIR_CVAR_DEVICE_COLLECTIVES == MPIR_CVAR_DEVICE_COLLECTIVES_none ||
-        !MPIDI_COMPOSITE_could_start(comm, call->kind->collective, call->receives ? call->recvcount : call->sendcount,
-                                     call->receives ? call->recvtype : call->sendtype, call->op))
-        return MPI_SUCCESS;
-    return MPIDI_COMPOSITE_team_of_request(comm, &it->team);
+    for (int i = 0; call->recvcounts && call->receives && i < call->receives_from; i++)
+        count += call->recvcounts[i];
+    return count;
+}
+
+/* What all know of how much there is decides, and it is enough that of the parts that are here one is asked for. */
+static MPIDI_COMPOSITE_kept_way_t way_of(const call_t * call, MPIR_Comm * comm)
+{
+    if (!call->kind->start || MPIR_CVAR_DEVICE_COLLECTIVES == MPIR_CVAR_DEVICE_COLLECTIVES_none)
+        return MPIDI_COMPOSITE_BY_SCHEDULES;
+    return MPIDI_COMPOSITE_could_start(comm, call->kind->collective, count_of(call), call->receives ? call->recvtype : call->sendtype, call->op);
+}
+
+/* Of whom it will have a team of its own, or NULL. */
+static MPIR_Comm *company_of(MPIDI_COMPOSITE_kept_way_t way, MPIR_Comm * comm)
+{
+    if (way == MPIDI_COMPOSITE_BY_TEAM)
+        return comm;
+    return way == MPIDI_COMPOSITE_BY_LEADERS && comm->node_comm && MPIDI_COMPOSITE_team_of(comm->node_comm) ? comm->node_comm : NULL;
+}
+
+static int get_team(persistent_t * it, MPIR_Comm * comm)
+{
+    int mpi_errno = MPI_SUCCESS;
+    MPIR_Comm *company = company_of(it->way, comm);
+
+    if (it->way == MPIDI_COMPOSITE_BY_LEADERS) {
+        mpi_errno = MPIR_Sched_next_tag(comm, &it->its.tag);
+        MPIR_ERR_CHECK(mpi_errno);
+    }
+    if (company)
+        mpi_errno = MPIDI_COMPOSITE_team_of_request(company, &it->its.team);
+    if (it->way == MPIDI_COMPOSITE_BY_TEAM && !it->its.team)
+        it->way = MPIDI_COMPOSITE_BY_SCHEDULES;
+
+  fn_fail:
+    return mpi_errno;
 }
 
 /* The tags of its schedules. */
@@ -164,37 +212,40 @@ static int get_tags(persistent_t * it, MPIR_Comm * comm)
 static int keep(call_t call, MPIR_Comm * comm, void **sched, enum MPIR_sched_type *type)
 {
     int mpi_errno = MPI_SUCCESS;
+    MPIDI_COMPOSITE_kept_way_t way = way_of(&call, comm);
     persistent_t *it = MPL_calloc(1, sizeof *it, MPL_MEM_COMM);
-    size_t out = call.sends ? call.sends_to : 0, in = call.receives ? call.receives_from : 0;
 
-    MPIR_ERR_CHKANDJUMP(it == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
-    it->call = call;
-    it->call.sendcounts = call.sends ? copy(call.sendcounts, out * sizeof(MPI_Aint)) : NULL;
-    it->call.sdispls = call.sends ? copy(call.sdispls, out * sizeof(MPI_Aint)) : NULL;
-    it->call.sendtypes = call.sends ? copy(call.sendtypes, out * sizeof(MPI_Datatype)) : NULL;
-    it->call.recvcounts = call.receives ? copy(call.recvcounts, in * sizeof(MPI_Aint)) : NULL;
-    it->call.rdispls = call.receives ? copy(call.rdispls, in * sizeof(MPI_Aint)) : NULL;
-    it->call.recvtypes = call.receives ? copy(call.recvtypes, in * sizeof(MPI_Datatype)) : NULL;
-    mpi_errno = make_team(it, comm);
-    if (mpi_errno == MPI_SUCCESS && !it->team)
-        mpi_errno = get_tags(it, comm);
-    if (mpi_errno) {
-        forget(it);
-        MPIR_ERR_POP(mpi_errno);
+    if (it)
+        it->call = call;
+    if (!it || !keep_arrays(&it->call, &call)) {
+        /* Others would wait for us where they agree on a team. */
+        MPIR_Comm *company = company_of(way, comm);
+        if (company)
+            MPIDI_COMPOSITE_team_give_up(MPIDI_COMPOSITE_COMM(company).team, company->rank);
+        MPIR_ERR_SETANDJUMP(mpi_errno, MPI_ERR_OTHER, "**nomem");
     }
+    it->way = way;
+    mpi_errno = get_team(it, comm);
+    if (mpi_errno == MPI_SUCCESS && it->way == MPIDI_COMPOSITE_BY_SCHEDULES)
+        mpi_errno = get_tags(it, comm);
+    MPIR_ERR_CHECK(mpi_errno);
     hold(&it->call, true);
     *type = MPIR_SCHED_NORMAL;
     *sched = it;
 
-  fn_fail:
+  fn_exit:
     return mpi_errno;
+  fn_fail:
+    if (it)
+        forget(it);
+    goto fn_exit;
 }
 
-static int start_on_team(const persistent_t * it, MPIR_Comm * comm, MPIR_Request ** real)
+static int start_it(const persistent_t * it, MPIR_Comm * comm, MPIR_Request ** real)
 {
     int mpi_errno;
 
-    MPIDI_COMPOSITE_start_on(it->team);
+    MPIDI_COMPOSITE_start_on(&it->its);
     mpi_errno = it->call.kind->start(&it->call, comm, real);
     MPIDI_COMPOSITE_start_on(NULL);
     return mpi_errno;
@@ -222,7 +273,7 @@ int MPIDI_COMPOSITE_persistent_start(MPIR_Request * request)
     persistent_t *it = request->u.persist_coll.sched;
     MPIR_Request *real = NULL;
 
-    mpi_errno = it->team ? start_on_team(it, request->comm, &real) : start_schedule(it, request->comm, &real);
+    mpi_errno = it->way == MPIDI_COMPOSITE_BY_SCHEDULES ? start_schedule(it, request->comm, &real) : start_it(it, request->comm, &real);
     MPIR_ERR_CHECK(mpi_errno);
     request->u.persist_coll.real_request = real;
     request->status.MPI_ERROR = MPI_SUCCESS;
@@ -245,8 +296,8 @@ void MPIDI_COMPOSITE_persistent_free(MPIR_Request * request)
 
     if (request->u.persist_coll.real_request)
         MPIR_Request_free(request->u.persist_coll.real_request);
-    if (it->team)
-        MPIDI_COMPOSITE_started_team_free(it->team);
+    if (it->its.team)
+        MPIDI_COMPOSITE_started_team_free(it->its.team);
     hold(&it->call, false);
     forget(it);
 }

@@ -77,7 +77,7 @@ int MPIDI_COMPOSITE_coll_init(void)
     };
 
     choices = pm_choices_open(words, MPIR_CVAR_CH4_COMPOSITE_COLL_TABLE);
-    return choices ? PM_OK : PM_FAILED;
+    return choices ? MPIDI_COMPOSITE_started_init() : PM_FAILED;
 }
 
 void MPIDI_COMPOSITE_coll_finalize(void)
@@ -140,6 +140,11 @@ MPL_STATIC_INLINE_PREFIX bool reduces(MPIDI_COMPOSITE_team_t * team, MPIDI_COMPO
     MPIR_Datatype_get_extent_macro(datatype, extent);
     return HANDLE_IS_BUILTIN(datatype) && HANDLE_IS_BUILTIN(op) && size == extent &&
         moves(team, collective, chosen, (size_t) (size * count));
+}
+
+bool MPIDI_COMPOSITE_by_leaders(MPIDI_COMPOSITE_collective_t collective, size_t bytes)
+{
+    return pm_by_leaders(choices, operations[collective], bytes);
 }
 
 /* Whether the leaders of its hosts do it. */

@@ -194,6 +194,21 @@ int MPIDI_COMPOSITE_wait_for_flag(const volatile int *flag)
     return mpi_errno;
 }
 
+void MPIDI_COMPOSITE_wait_any(int *completed, int count, MPIR_Request * requests[])
+{
+    int now = MPL_atomic_acquire_load_int(&MPIDI_VCI(0).progress_count);
+
+    if (*completed != now) {
+        *completed = now;
+        return;
+    }
+    /* Nobody rings for what its user has to be asked about. */
+    for (int i = 0; i < count; i++)
+        if (requests[i] && MPIR_Request_has_poll_fn(requests[i]))
+            return;
+    MPIDI_COMPOSITE_WAIT_SINCE(*completed);
+}
+
 void MPIDI_COMPOSITE_wait_in_background(void)
 {
     if (!pm_wait_in_background(MPIDI_COMPOSITE_global.core))

@@ -74,7 +74,7 @@ static int join_host(void)
 
 static int has_news(void)
 {
-    return pm_mcast_has_news() || pm_barrier_has_news() || (MPIDI_COMPOSITE_started && MPIDI_COMPOSITE_started_have_news());
+    return pm_mcast_has_news() || pm_barrier_has_news() || MPIDI_COMPOSITE_started_have_news();
 }
 
 static void attend(void)

@@ -5,123 +5,28 @@
 #ifndef COMPOSITE_LEADERS_H_INCLUDED
 #define COMPOSITE_LEADERS_H_INCLUDED
 
-#include "composite_impl.h"
-#include "composite_team.h"
-#include "composite_team_data.h"
-#include "coll/team/leaders.h"
-#include "netmod/core/setup.h"
+#include <alloca.h>
 
-/* Of one call: made anew, which takes far less time than a message, so that nothing is kept for each communicator. */
-typedef struct {
-    MPIR_Comm *comm;
-    MPIR_Errflag_t *errflag;
-    int mpi_errno;
-    int host;                   /* ours */
-    int place;                  /* of our host */
-    int *speakers;              /* by host: its first rank; of the root's, the root */
-    bool speaks;                /* we do, for our host */
-    int root;                   /* on our host: the rank of who speaks, in its communicator */
-    pm_leaders leaders;
-    pm_tree tree;               /* if we speak */
-    int *memory;
-} led_t;
+#include "composite_led.h"
 
-/* All of this job, and on more than one host; alike at all ranks. */
-static bool has_hosts(const MPIR_Comm * comm)
+/* On the stack of the caller, a few words for each host: without them nobody could be told of an error. */
+#define LEAD(led, comm, root, shape, errflag) lead(led, comm, root, shape, errflag, (int *) alloca(lead_bytes(comm)))
+
+/* Once a rank has found no memory it only tells others: its host at once, and other leaders when it is its turn. */
+static bool turns_poor(led_t * led, bool now)
 {
-    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM || comm->internode_table == NULL || comm->local_size < 2 ||
-        MPIDI_COMM(comm, map).mode == MPIDI_RANK_MAP_MLUT || MPIDI_COMM(comm, map).avtid != 0)
-        return false;
-    /* Where no two ranks are on the same host MPICH makes no other communicators of it. */
-    return comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__PARENT ? comm->node_comm == NULL || comm->node_comm->local_size < comm->local_size :
-        comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__FLAT && comm->internode_table[comm->local_size - 1] == comm->local_size - 1;
-}
+    int mpi_errno = MPI_SUCCESS;
+    MPIDI_COMPOSITE_team_t *team;
 
-static int hosts_of(const MPIR_Comm * comm)
-{
-    int last = 0;
-
-    for (int rank = 0; rank < comm->local_size; rank++)
-        last = MPL_MAX(last, comm->internode_table[rank]);
-    return last + 1;
-}
-
-/* Somewhere there are two on the same one. */
-static bool share_hosts(const MPIR_Comm * comm)
-{
-    return has_hosts(comm) && hosts_of(comm) < comm->local_size;
-}
-
-/* NULL: there is one. */
-static const uint32_t *clusters_of(MPIR_Comm * comm, const int *speakers, int hosts, uint32_t * clusters)
-{
-    const uint32_t *of_job = pm_clusters(MPIDI_COMPOSITE_global.core);
-
-    for (int host = 0; of_job && host < hosts; host++) {
-        int process, table;
-        MPIDIU_comm_rank_to_pid(comm, speakers[host], &process, &table);
-        clusters[host] = of_job[process];
-    }
-    return of_job ? clusters : NULL;
-}
-
-/* `root` -1: whoever comes first. */
-static int lead(led_t * led, MPIR_Comm * comm, int root, pm_shape shape, MPIR_Errflag_t * errflag)
-{
-    int mpi_errno = MPI_SUCCESS, hosts = hosts_of(comm);
-    const uint32_t *clusters;
-
-    memset(led, 0, offsetof(led_t, tree));
-    led->comm = comm;
-    led->errflag = errflag;
-    led->memory = MPL_malloc(sizeof(int) * (pm_leaders_ints(hosts) + 2 * (size_t) hosts), MPL_MEM_COLL);
-    MPIR_ERR_CHKANDJUMP(!led->memory, mpi_errno, MPI_ERR_OTHER, "**nomem");
-    led->host = comm->internode_table[comm->rank];
-    led->speakers = led->memory + pm_leaders_ints(hosts);
-    for (int rank = comm->local_size - 1; rank >= 0; rank--)
-        led->speakers[comm->internode_table[rank]] = rank;
-    clusters = clusters_of(comm, led->speakers, hosts, (uint32_t *) led->speakers + hosts);
-    if (root < 0)
-        root = 0;
-    led->speakers[comm->internode_table[root]] = root;
-    led->speaks = led->speakers[led->host] == comm->rank;
-    led->root = comm->node_comm && comm->internode_table[root] == led->host ? comm->intranode_table[root] : 0;
-    pm_leaders_order(&led->leaders, led->memory, hosts, clusters, comm->internode_table[root]);
-    led->place = pm_leaders_place(&led->leaders, led->host);
-    pm_tree_of(&led->leaders, led->place, shape, &led->tree);
-
-  fn_fail:
-    return mpi_errno;
-}
-
-static int speaker_at(const led_t * led, int place)
-{
-    return led->speakers[led->leaders.host[place]];
-}
-
-static bool is_first(const led_t * led)
-{
-    return led->tree.parent < 0;
-}
-
-static void note_error(led_t * led, int result)
-{
-    if (likely(result == MPI_SUCCESS))
-        return;
-    if (*led->errflag != MPIR_ERR_PROC_FAILED)
-        *led->errflag = MPIX_ERR_PROC_FAILED == MPIR_ERR_GET_CLASS(result) ? MPIR_ERR_PROC_FAILED : MPIR_ERR_OTHER;
-    MPIR_ERR_ADD(led->mpi_errno, result);
-}
-
-/* What came of it. */
-static int led_to(led_t * led)
-{
-    MPIR_Errflag_t *errflag = led->errflag;     /* by this name MPICH's tool that reads sources for errors knows it */
-
-    MPL_free(led->memory);
-    if (led->mpi_errno == MPI_SUCCESS && unlikely(*errflag != MPIR_ERR_NONE))
-        MPIR_ERR_SET(led->mpi_errno, *errflag, "**coll_fail");
-    return led->mpi_errno;
+    if (likely(!now))
+        return led->is_poor;
+    led->is_poor = true;
+    MPIR_ERR_SET(mpi_errno, MPI_ERR_OTHER, "**nomem");
+    note_error(led, mpi_errno);
+    team = led->comm->node_comm ? MPIDI_COMPOSITE_team_of(led->comm->node_comm) : NULL;
+    if (team)
+        MPIDI_COMPOSITE_team_give_up(team, team->rank);
+    return true;
 }
 
 /* ---- between hosts ---- */
@@ -157,13 +62,13 @@ static void wait_for_all(led_t * led, MPIR_Request ** requests)
 static void begin_receive(led_t * led, void *data, MPI_Aint count, MPI_Datatype type, int place, int tag, MPIR_Request ** request)
 {
     *request = NULL;
-    note_error(led, MPIC_Irecv(data, count, type, speaker_at(led, place), tag, led->comm, request));
+    note_error(led, MPIC_Irecv(data, led->is_poor ? 0 : count, type, speaker_at(led, place), tag, led->comm, request));
 }
 
 static void begin_send(led_t * led, const void *data, MPI_Aint count, MPI_Datatype type, int place, int tag, MPIR_Request ** request)
 {
     *request = NULL;
-    note_error(led, MPIC_Isend(data, count, type, speaker_at(led, place), tag, led->comm, request, led->errflag));
+    note_error(led, MPIC_Isend(data, led->is_poor ? 0 : count, type, speaker_at(led, place), tag, led->comm, request, led->errflag));
 }
 
 /* To all below; wait_for_all() afterwards. */
@@ -175,7 +80,7 @@ static void begin_telling(led_t * led, const void *data, MPI_Aint count, MPI_Dat
 
 static void tell_above(led_t * led, const void *data, MPI_Aint count, MPI_Datatype type, int tag)
 {
-    note_error(led, MPIC_Send(data, count, type, speaker_at(led, led->tree.parent), tag, led->comm, led->errflag));
+    note_error(led, MPIC_Send(data, led->is_poor ? 0 : count, type, speaker_at(led, led->tree.parent), tag, led->comm, led->errflag));
 }
 
 /* What all below have, in the order of the tree, whatever comes first: so the result is the same in every run. `room` has a place for each
@@ -207,19 +112,35 @@ static void tell_host_of_failure(led_t * led)
         MPIDI_COMPOSITE_team_give_up(team, team->rank);
 }
 
+/* After an error that leaves all ranks where they are others may get as many bytes as they do not expect: that is an error there, too, and their team
+ * goes on. But only where they look on the board in either case; or, where there is none yet, in MPICH's way for what is short, which is the same for
+ * both in a bcast. */
+static bool may_tell_by_size(const led_t * led, pm_collective operation, size_t bytes, size_t other)
+{
+    const MPIDI_COMPOSITE_team_t *team = MPIDI_COMPOSITE_COMM(led->comm->node_comm).team;
+
+    if (*led->errflag == MPIR_ERR_PROC_FAILED)
+        return false;
+    if (!team)
+        return operation == PM_COLL_BCAST && bytes <= PM_TEAM_CARD;
+    return pm_way_of(&team->ways[operation], bytes) == PM_BY_BOARD && pm_way_of(&team->ways[operation], other) == PM_BY_BOARD;
+}
+
 static void host_bcast(led_t * led, void *data, MPI_Aint count, MPI_Datatype type)
 {
     char other[2] = { 0 };
 
-    if (!led->comm->node_comm)
+    if (!led->comm->node_comm || led->is_poor)
         return;
-    if (*led->errflag == MPIR_ERR_PROC_FAILED) {
-        tell_host_of_failure(led);
-    } else if (unlikely(*led->errflag != MPIR_ERR_NONE) && led->speaks) {
-        /* They get an error, since it is not as much as they expect, and their team goes on. */
-        count = data_of(data, count, type).bytes == 1 ? 2 : 1;
-        data = other;
-        type = MPI_BYTE;
+    if (unlikely(*led->errflag != MPIR_ERR_NONE) && led->speaks) {
+        size_t bytes = data_of(data, count, type).bytes;
+        if (may_tell_by_size(led, PM_COLL_BCAST, bytes, sizeof other)) {
+            count = bytes == 1 ? 2 : 1;
+            data = other;
+            type = MPI_BYTE;
+        } else {
+            tell_host_of_failure(led);
+        }
     }
     note_error(led, MPIDI_NM_mpi_bcast(data, count, type, led->root, led->comm->node_comm, led->errflag));
 }
@@ -227,6 +148,8 @@ static void host_bcast(led_t * led, void *data, MPI_Aint count, MPI_Datatype typ
 /* Into `result` of who speaks. */
 static void host_reduce(led_t * led, const void *sendbuf, void *result, MPI_Aint count, MPI_Datatype type, MPI_Op op)
 {
+    if (led->is_poor)
+        return;
     if (led->comm->node_comm)
         note_error(led, MPIDI_NM_mpi_reduce(sendbuf, result, count, type, op, led->root, led->comm->node_comm, led->errflag));
     else if (sendbuf != MPI_IN_PLACE)
@@ -242,9 +165,8 @@ static int leaders_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
     MPIDI_COMPOSITE_team_t *team = comm->node_comm ? MPIDI_COMPOSITE_team_of(comm->node_comm) : NULL;
     MPIR_Request *requests[PM_BRANCHES_MAX];
     char nothing = 0;
-    int mpi_errno = lead(&led, comm, -1, PM_FLAT, errflag);
 
-    MPIR_ERR_CHECK(mpi_errno);
+    LEAD(&led, comm, -1, PM_FLAT, errflag);
     if (team) {
         team->collective = MPIDI_COMPOSITE_IN_BARRIER;
         note_error(&led, enter_with_nothing(team));
@@ -271,30 +193,16 @@ static int leaders_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
     }
     if (led.speaks)
         wait_for_all(&led, requests);
-    mpi_errno = led_to(&led);
-
-  fn_fail:
-    return mpi_errno;
+    return led_to(&led);
 }
 
-/* Memory for vectors of any datatype; `*span` apart. What is to be freed is at `*memory`. */
-static char *vectors(int number, MPI_Aint count, MPI_Datatype type, MPI_Aint * span, void **memory)
+/* As vectors(). */
+static char *get_vectors(led_t * led, int number, MPI_Aint count, MPI_Datatype type, MPI_Aint * span, void **memory)
 {
-    MPI_Aint extent, true_extent, true_lb;
+    char *room = vectors(number, count, type, span, memory);
 
-    MPIR_Type_get_true_extent_impl(type, &true_lb, &true_extent);
-    MPIR_Datatype_get_extent_macro(type, extent);
-    *span = (count * MPL_MAX(extent, true_extent) + 63) / 64 * 64;
-    *memory = MPL_malloc((size_t) MPL_MAX(*span * number, 1), MPL_MEM_COLL);
-    return *memory ? (char *) *memory - true_lb : NULL;
-}
-
-static pm_shape shape_for(MPI_Aint count, MPI_Datatype type)
-{
-    MPI_Aint size;
-
-    MPIR_Datatype_get_size_macro(type, size);
-    return pm_shape_of((size_t) (count * size), 0);
+    (void) turns_poor(led, !room);
+    return room;
 }
 
 /* The operation must commute. */
@@ -306,12 +214,10 @@ static int leaders_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count,
     void *memory = NULL;
     char *room = NULL;
     MPI_Aint span = 0;
-    int mpi_errno = lead(&led, comm, -1, shape_for(count, type), errflag);
 
-    MPIR_ERR_CHECK(mpi_errno);
+    LEAD(&led, comm, -1, shape_for(count, type), errflag);
     if (led.speaks) {
-        room = vectors(led.tree.branches, count, type, &span, &memory);
-        MPIR_ERR_CHKANDJUMP(!memory, mpi_errno, MPI_ERR_OTHER, "**nomem");
+        room = get_vectors(&led, led.tree.branches, count, type, &span, &memory);
         host_reduce(&led, sendbuf, recvbuf, count, type, op);
         hear_below(&led, room, span, recvbuf, count, type, op, MPIR_ALLREDUCE_TAG);
         if (!is_first(&led)) {
@@ -326,12 +232,8 @@ static int leaders_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count,
     host_bcast(&led, recvbuf, count, type);
     if (led.speaks)
         wait_for_all(&led, requests);
-
-  fn_fail:
     MPL_free(memory);
-    if (mpi_errno)
-        MPL_free(led.memory);
-    return mpi_errno ? mpi_errno : led_to(&led);
+    return led_to(&led);
 }
 
 static int leaders_reduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op, int root, MPIR_Comm * comm,
@@ -341,12 +243,10 @@ static int leaders_reduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MP
     void *memory = NULL;
     char *room, *result = recvbuf;
     MPI_Aint span = 0;
-    int mpi_errno = lead(&led, comm, root, shape_for(count, type), errflag);
 
-    MPIR_ERR_CHECK(mpi_errno);
+    LEAD(&led, comm, root, shape_for(count, type), errflag);
     if (led.speaks) {
-        room = vectors(led.tree.branches + 1, count, type, &span, &memory);
-        MPIR_ERR_CHKANDJUMP(!memory, mpi_errno, MPI_ERR_OTHER, "**nomem");
+        room = get_vectors(&led, led.tree.branches + 1, count, type, &span, &memory);
         if (comm->rank != root)
             result = room + led.tree.branches * span;
         host_reduce(&led, sendbuf, result, count, type, op);
@@ -356,12 +256,8 @@ static int leaders_reduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MP
     } else {
         host_reduce(&led, sendbuf, NULL, count, type, op);
     }
-
-  fn_fail:
     MPL_free(memory);
-    if (mpi_errno)
-        MPL_free(led.memory);
-    return mpi_errno ? mpi_errno : led_to(&led);
+    return led_to(&led);
 }
 
 /* Of who is first, to all. Piece by piece: while one is passed on, and read on the host, the next one arrives. */
@@ -399,20 +295,14 @@ static int leaders_bcast(void *buffer, MPI_Aint count, MPI_Datatype type, int ro
     led_t led;
     data_t data = data_of(buffer, count, type);
     char *flat, *packed = NULL;
-    int mpi_errno = lead(&led, comm, root, pm_shape_of(data.bytes, 1), errflag);
 
-    MPIR_ERR_CHECK(mpi_errno);
-    mpi_errno = flatten(&data, comm->rank == root, &flat, &packed);
-    MPIR_ERR_CHECK(mpi_errno);
+    LEAD(&led, comm, root, pm_shape_of(data.bytes, 1), errflag);
+    (void) turns_poor(&led, flatten(&data, comm->rank == root, &flat, &packed) != MPI_SUCCESS);
     spread(&led, flat, data.bytes, MPIR_BCAST_TAG);
-    if (packed && comm->rank != root)
+    if (packed && comm->rank != root && !led.is_poor)
         note_error(&led, copy_to(&data, packed));
-
-  fn_fail:
     MPL_free(packed);
-    if (mpi_errno)
-        MPL_free(led.memory);
-    return mpi_errno ? mpi_errno : led_to(&led);
+    return led_to(&led);
 }
 
 #endif

@@ -4,108 +4,30 @@
 
 #include "composite_leaders.h"
 
-/* Where blocks are on their way: in the order of the places of their hosts. */
-typedef struct {
-    size_t *hosts;              /* by place: where its first one begins; and the end */
-    size_t *ranks;              /* by rank */
-    char *flat;
-    char *copy;                 /* NULL: they are where the user has them, or wants them */
-} blocks_t;
+/* On the stack of the caller, as what it is led by: all must know for whom there is something. */
+#define LAY_OUT_BLOCKS(led, all, blocks) lay_out_blocks(led, all, blocks, (size_t *) alloca(layout_bytes(led)))
 
-static int lay_out_blocks(const led_t * led, const parts_t * all, blocks_t * blocks)
+/* As make_room() and find_room(). */
+static void get_room(led_t * led, blocks_t * blocks, int first, int end)
 {
-    int mpi_errno = MPI_SUCCESS, hosts = led->leaders.hosts, ranks = led->comm->local_size;
-    const int *host_of = led->comm->internode_table;
-    size_t *next, at = 0;
-
-    memset(blocks, 0, sizeof *blocks);
-    blocks->hosts = MPL_calloc(2 * (size_t) hosts + 1 + (size_t) ranks, sizeof(size_t), MPL_MEM_COLL);
-    MPIR_ERR_CHKANDJUMP(!blocks->hosts, mpi_errno, MPI_ERR_OTHER, "**nomem");
-    next = blocks->hosts + hosts + 1;
-    blocks->ranks = next + hosts;
-    for (int rank = 0; rank < ranks; rank++)
-        next[host_of[rank]] += part_of(all, rank).bytes;
-    for (int place = 0; place < hosts; place++) {
-        size_t bytes = next[led->leaders.host[place]];
-        blocks->hosts[place] = next[led->leaders.host[place]] = at;
-        at += bytes;
-    }
-    blocks->hosts[hosts] = at;
-    for (int rank = 0; rank < ranks; rank++) {
-        blocks->ranks[rank] = next[host_of[rank]];
-        next[host_of[rank]] += part_of(all, rank).bytes;
-    }
-
-  fn_fail:
-    return mpi_errno;
+    (void) turns_poor(led, !make_room(blocks, first, end));
 }
 
-/* Room for those of the places from `first` to `end`. */
-static int make_room(blocks_t * blocks, int first, int end)
+static void get_room_for_all(led_t * led, const parts_t * all, blocks_t * blocks)
 {
-    int mpi_errno = MPI_SUCCESS;
-
-    blocks->copy = MPL_malloc(MPL_MAX(blocks->hosts[end] - blocks->hosts[first], 1), MPL_MEM_COLL);
-    MPIR_ERR_CHKANDJUMP(!blocks->copy, mpi_errno, MPI_ERR_OTHER, "**nomem");
-    blocks->flat = blocks->copy - blocks->hosts[first];
-
-  fn_fail:
-    return mpi_errno;
+    (void) turns_poor(led, !find_room(led, all, blocks));
 }
 
-/* All of them: in the user's memory where they follow each other there in the same order. */
-static int find_room(const led_t * led, const parts_t * all, blocks_t * blocks)
-{
-    for (int rank = 0; rank < led->comm->local_size; rank++) {
-        data_t part = part_of(all, rank);
-        if (part.bytes == 0)
-            continue;
-        if (!blocks->flat && part.plain)
-            blocks->flat = part.plain - blocks->ranks[rank];
-        if (part.plain == NULL || part.plain - blocks->ranks[rank] != blocks->flat)
-            return make_room(blocks, 0, led->leaders.hosts);
-    }
-    return MPI_SUCCESS;
-}
-
-static void free_blocks(blocks_t * blocks)
-{
-    MPL_free(blocks->copy);
-    MPL_free(blocks->hosts);
-}
-
-/* The places of who speaks, and of all below it. */
-static int end_below(const led_t * led)
-{
-    int end = led->place + 1;
-
-    for (int i = 0; i < led->tree.branches; i++)
-        end = MPL_MAX(end, led->tree.below[i].end);
-    return end;
-}
-
-/* At who speaks, of each rank of our host: how much, and where behind the first of them. False: there is no memory, and the host is told. */
+/* At who speaks. False: there is no memory, and the host is told. */
 static bool get_host_counts(led_t * led, const blocks_t * blocks, const parts_t * all, MPI_Aint ** counts, MPI_Aint ** places)
 {
-    int mpi_errno = MPI_SUCCESS, ranks = led->comm->node_comm->local_size;
-
     *counts = *places = NULL;
     if (!led->speaks)
         return true;
-    *counts = MPL_malloc(2 * sizeof **counts * (size_t) ranks, MPL_MEM_COLL);
-    if (!*counts) {
-        MPIR_ERR_SET(mpi_errno, MPI_ERR_OTHER, "**nomem");
-        note_error(led, mpi_errno);
-        tell_host_of_failure(led);
+    *counts = host_counts(led, blocks, all);
+    if (turns_poor(led, !*counts))
         return false;
-    }
-    *places = *counts + ranks;
-    for (int rank = 0, local = 0; local < ranks; rank++) {
-        if (led->comm->internode_table[rank] != led->host)
-            continue;
-        (*counts)[local] = (MPI_Aint) part_of(all, rank).bytes;
-        (*places)[local++] = (MPI_Aint) (blocks->ranks[rank] - blocks->hosts[led->place]);
-    }
+    *places = *counts + led->comm->node_comm->local_size;
     return true;
 }
 
@@ -118,6 +40,8 @@ static void host_gather(led_t * led, const data_t * mine, bool in_place, const b
     const void *sendbuf = is_there ? MPI_IN_PLACE : mine->buffer;
     MPI_Aint *counts, *places;
 
+    if (led->is_poor)
+        return;
     if (!host) {
         if (mine->bytes != part_of(all, led->comm->rank).bytes)
             note_error(led, other_size(mine->bytes, part_of(all, led->comm->rank).bytes));
@@ -136,6 +60,24 @@ static void host_gather(led_t * led, const data_t * mine, bool in_place, const b
     MPL_free(counts);
 }
 
+/* As many bytes to each of this host. */
+static void host_scatter_equal(led_t * led, const char *first, size_t bytes, void *recvbuf, MPI_Aint count, MPI_Datatype type)
+{
+    MPIR_Comm *host = led->comm->node_comm;
+
+    if (unlikely(*led->errflag != MPIR_ERR_NONE) && led->speaks) {
+        size_t ranks = (size_t) host->local_size;
+        if (may_tell_by_size(led, PM_COLL_SCATTER, bytes * ranks, 2 * ranks)) {
+            bytes = bytes == 1 ? 2 : 1;
+            first = memset(alloca(bytes * ranks), 0, bytes * ranks);
+            recvbuf = MPI_IN_PLACE;
+        } else {
+            tell_host_of_failure(led);
+        }
+    }
+    note_error(led, MPIDI_NM_mpi_scatter(first, (MPI_Aint) bytes, MPI_BYTE, recvbuf, count, type, led->root, host, led->errflag));
+}
+
 /* From who speaks to all of this host, if there is anything for it. `mine` NULL: it is in its place. */
 static void host_scatter(led_t * led, const data_t * mine, const blocks_t * blocks, const parts_t * all)
 {
@@ -145,7 +87,7 @@ static void host_scatter(led_t * led, const data_t * mine, const blocks_t * bloc
     MPI_Aint count = mine ? mine->count : 0, *counts, *places;
     MPI_Datatype type = mine ? mine->type : MPI_BYTE;
 
-    if (blocks->hosts[led->place] == blocks->hosts[led->place + 1])
+    if (blocks->hosts[led->place] == blocks->hosts[led->place + 1] || led->is_poor)
         return;
     if (!host) {
         if (mine && mine->bytes != part_of(all, led->comm->rank).bytes)
@@ -154,12 +96,11 @@ static void host_scatter(led_t * led, const data_t * mine, const blocks_t * bloc
             note_error(led, copy_to(mine, first));
         return;
     }
-    tell_host_of_failure(led);
     if (all->counts == NULL) {
-        note_error(led, MPIDI_NM_mpi_scatter(first, (MPI_Aint) part_of(all, 0).bytes, MPI_BYTE, recvbuf, count, type, led->root, host,
-                                             led->errflag));
+        host_scatter_equal(led, first, part_of(all, 0).bytes, recvbuf, count, type);
         return;
     }
+    tell_host_of_failure(led);
     if (!get_host_counts(led, blocks, all, &counts, &places))
         return;
     note_error(led, MPIDI_NM_mpi_scatterv(first, counts, places, MPI_BYTE, recvbuf, count, type, led->root, host, led->errflag));
@@ -202,49 +143,23 @@ static void begin_scattering(led_t * led, const blocks_t * blocks, int tag, MPIR
     }
 }
 
-static size_t total_of(const parts_t * all, const MPIR_Comm * comm)
-{
-    size_t total = 0;
-
-    for (int rank = 0; rank < comm->local_size; rank++)
-        total += part_of(all, rank).bytes;
-    return total;
-}
-
-/* From the copy, if there is one; `except` is there already. */
-static void take_blocks(led_t * led, const parts_t * all, const blocks_t * blocks, int except)
-{
-    for (int rank = 0; blocks->copy && rank < led->comm->local_size; rank++) {
-        data_t part = part_of(all, rank);
-        if (rank != except)
-            note_error(led, copy_to(&part, blocks->flat + blocks->ranks[rank]));
-    }
-}
-
 /* All know what all have. All of it goes to one leader, and from there to all. `mine` NULL: it is in its place. */
 static int leaders_allgather(const data_t * mine, const parts_t * all, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
     led_t led;
     blocks_t blocks = { NULL };
     data_t own = part_of(all, comm->rank);
-    int mpi_errno = lead(&led, comm, -1, pm_shape_of(total_of(all, comm), 0), errflag);
 
-    MPIR_ERR_CHECK(mpi_errno);
-    mpi_errno = lay_out_blocks(&led, all, &blocks);
-    MPIR_ERR_CHECK(mpi_errno);
-    mpi_errno = find_room(&led, all, &blocks);
-    MPIR_ERR_CHECK(mpi_errno);
+    LEAD(&led, comm, -1, pm_shape_of(total_of(all, comm), 0), errflag);
+    LAY_OUT_BLOCKS(&led, all, &blocks);
+    get_room_for_all(&led, all, &blocks);
     host_gather(&led, mine ? mine : &own, mine == NULL, &blocks, all);
     if (led.speaks)
         gather_blocks(&led, &blocks, MPIR_ALLGATHER_TAG);
     spread(&led, blocks.flat, blocks.hosts[led.leaders.hosts], MPIR_ALLGATHER_TAG);
     take_blocks(&led, all, &blocks, mine ? -1 : comm->rank);
-
-  fn_fail:
-    free_blocks(&blocks);
-    if (mpi_errno)
-        MPL_free(led.memory);
-    return mpi_errno ? mpi_errno : led_to(&led);
+    MPL_free(blocks.copy);
+    return led_to(&led);
 }
 
 /* To the root, which speaks for its host. `all`: of the root, where they belong; of others, as many bytes. */
@@ -253,43 +168,33 @@ static int leaders_gather(const data_t * mine, const parts_t * all, int root, MP
     led_t led;
     blocks_t blocks = { NULL };
     data_t own = part_of(all, comm->rank);
-    int mpi_errno = lead(&led, comm, root, pm_shape_of(total_of(all, comm), 0), errflag);
 
-    MPIR_ERR_CHECK(mpi_errno);
-    mpi_errno = lay_out_blocks(&led, all, &blocks);
-    MPIR_ERR_CHECK(mpi_errno);
+    LEAD(&led, comm, root, pm_shape_of(total_of(all, comm), 0), errflag);
+    LAY_OUT_BLOCKS(&led, all, &blocks);
     if (comm->rank == root)
-        mpi_errno = find_room(&led, all, &blocks);
+        get_room_for_all(&led, all, &blocks);
     else if (led.speaks)
-        mpi_errno = make_room(&blocks, led.place, end_below(&led));
-    MPIR_ERR_CHECK(mpi_errno);
+        get_room(&led, &blocks, led.place, end_below(&led));
     host_gather(&led, mine ? mine : &own, mine == NULL, &blocks, all);
     if (led.speaks)
         gather_blocks(&led, &blocks, MPIR_GATHER_TAG);
     if (comm->rank == root)
         take_blocks(&led, all, &blocks, mine ? -1 : root);
-
-  fn_fail:
-    free_blocks(&blocks);
-    if (mpi_errno)
-        MPL_free(led.memory);
-    return mpi_errno ? mpi_errno : led_to(&led);
+    MPL_free(blocks.copy);
+    return led_to(&led);
 }
 
 /* What the first one has, on to all; `led` is over with it. */
 static int scatter_down(led_t * led, const parts_t * all, const data_t * mine, int tag)
 {
-    int mpi_errno;
     blocks_t blocks = { NULL };
     MPIR_Request *requests[PM_BRANCHES_MAX];
 
-    mpi_errno = lay_out_blocks(led, all, &blocks);
-    MPIR_ERR_CHECK(mpi_errno);
-    if (is_first(led) && led->speaks)
-        mpi_errno = find_room(led, all, &blocks);
-    else if (led->speaks)
-        mpi_errno = make_room(&blocks, led->place, end_below(led));
-    MPIR_ERR_CHECK(mpi_errno);
+    LAY_OUT_BLOCKS(led, all, &blocks);
+    if (is_first(led) && led->speaks && !led->is_poor)
+        get_room_for_all(led, all, &blocks);
+    else if (led->speaks && !led->is_poor)
+        get_room(led, &blocks, led->place, end_below(led));
     if (led->speaks) {
         for (int rank = 0; is_first(led) && blocks.copy && rank < led->comm->local_size; rank++) {
             data_t part = part_of(all, rank);
@@ -300,21 +205,17 @@ static int scatter_down(led_t * led, const parts_t * all, const data_t * mine, i
     host_scatter(led, mine, &blocks, all);
     if (led->speaks)
         wait_for_all(led, requests);
-
-  fn_fail:
-    free_blocks(&blocks);
-    if (mpi_errno)
-        MPL_free(led->memory);
-    return mpi_errno ? mpi_errno : led_to(led);
+    MPL_free(blocks.copy);
+    return led_to(led);
 }
 
 /* From the root; `all` and `mine` as in a gather. */
 static int leaders_scatter(const parts_t * all, const data_t * mine, int root, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
     led_t led;
-    int mpi_errno = lead(&led, comm, root, pm_shape_of(total_of(all, comm), 0), errflag);
 
-    return mpi_errno ? mpi_errno : scatter_down(&led, all, mine, MPIR_SCATTER_TAG);
+    LEAD(&led, comm, root, pm_shape_of(total_of(all, comm), 0), errflag);
+    return scatter_down(&led, all, mine, MPIR_SCATTER_TAG);
 }
 
 /* Reduced at the first leader, and parts of that on to all. The operation must commute. `all`: of how much each gets a part; where they are,
@@ -329,12 +230,11 @@ static int leaders_reduce_scatter(const void *sendbuf, void *recvbuf, MPI_Aint c
     MPI_Datatype type = all.type;
     MPI_Aint span = 0;
     data_t mine = part_of(&all, comm->rank);
-    int mpi_errno = lead(&led, comm, -1, shape_for(count, type), errflag);
+    int mpi_errno;
 
-    MPIR_ERR_CHECK(mpi_errno);
+    LEAD(&led, comm, -1, shape_for(count, type), errflag);
     if (led.speaks) {
-        room = vectors(led.tree.branches + 1, count, type, &span, &memory);
-        MPIR_ERR_CHKANDJUMP(!memory, mpi_errno, MPI_ERR_OTHER, "**nomem");
+        room = get_vectors(&led, led.tree.branches + 1, count, type, &span, &memory);
         sum = room + led.tree.branches * span;
         host_reduce(&led, own, sum, count, type, op);
         hear_below(&led, room, span, sum, count, type, op, MPIR_REDUCE_SCATTER_TAG);
@@ -348,33 +248,6 @@ static int leaders_reduce_scatter(const void *sendbuf, void *recvbuf, MPI_Aint c
     mpi_errno = scatter_down(&led, &all, &mine, MPIR_REDUCE_SCATTER_TAG);
     MPL_free(memory);
     return mpi_errno;
-
-  fn_fail:
-    MPL_free(memory);
-    MPL_free(led.memory);
-    return mpi_errno;
-}
-
-/* Blocks between our host and another one, as they travel: those for each rank there together, in the order of the ranks here. `flat` has all
- * blocks of our first rank, then all of the next. */
-static void sort_blocks(const led_t * led, int other, size_t block, char *flat, char *message, bool comes)
-{
-    int ranks = led->comm->local_size, locals = led->comm->node_comm ? led->comm->node_comm->local_size : 1, others = 0;
-
-    for (int rank = 0; rank < ranks; rank++)
-        others += led->comm->internode_table[rank] == other;
-    for (int rank = 0, at = 0; at < others; rank++) {
-        if (led->comm->internode_table[rank] != other)
-            continue;
-        for (int local = 0; local < locals; local++) {
-            char *here = flat + ((size_t) local * (size_t) ranks + (size_t) rank) * block;
-            if (comes)
-                memcpy(here, message + ((size_t) local * (size_t) others + (size_t) at) * block, block);
-            else
-                memcpy(message + ((size_t) at * (size_t) locals + (size_t) local) * block, here, block);
-        }
-        at++;
-    }
 }
 
 /* The leaders have what their hosts send, at `out`, and want what is for them at `in`. `room` is for all messages of one direction, twice. */
@@ -411,6 +284,17 @@ static void exchange_blocks(led_t * led, size_t block, char *out, char *in, char
         wait_for(led, &requests[hosts + (led->place + i) % hosts]);
 }
 
+/* Without memory. */
+static void exchange_nothing(led_t * led)
+{
+    int hosts = led->leaders.hosts;
+
+    for (int i = 1; i < hosts; i++)
+        note_error(led, MPIC_Sendrecv(NULL, 0, MPI_BYTE, speaker_at(led, (led->place + i) % hosts), MPIR_ALLTOALL_TAG, NULL, 0, MPI_BYTE,
+                                      speaker_at(led, (led->place + hosts - i) % hosts), MPIR_ALLTOALL_TAG, led->comm, MPI_STATUS_IGNORE,
+                                      led->errflag));
+}
+
 /* What all of a host send is gathered, and what all of it get scattered, by its leader: so between two hosts goes one message each way. */
 static int leaders_alltoall(const data_t * from, const data_t * to, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
@@ -418,14 +302,16 @@ static int leaders_alltoall(const data_t * from, const data_t * to, MPIR_Comm * 
     MPIR_Comm *host = comm->node_comm;
     size_t bytes = to->bytes * (size_t) (host ? host->local_size : 1), links;
     char *memory = NULL, *out = NULL, *in = NULL;
-    int mpi_errno = lead(&led, comm, -1, PM_FLAT, errflag);
 
-    MPIR_ERR_CHECK(mpi_errno);
+    LEAD(&led, comm, -1, PM_FLAT, errflag);
     if (led.speaks) {
         /* Requests, where messages begin, and four times the blocks. */
         links = 2 * (size_t) led.leaders.hosts * sizeof(MPIR_Request *) + ((size_t) led.leaders.hosts + 1) * sizeof(size_t);
         memory = MPL_malloc(links + 4 * bytes, MPL_MEM_COLL);
-        MPIR_ERR_CHKANDJUMP(!memory, mpi_errno, MPI_ERR_OTHER, "**nomem");
+        if (turns_poor(&led, !memory)) {
+            exchange_nothing(&led);
+            return led_to(&led);
+        }
         out = memory + links;
         in = out + bytes;
     }
@@ -435,17 +321,12 @@ static int leaders_alltoall(const data_t * from, const data_t * to, MPIR_Comm * 
         note_error(&led, copy_from(from, out));
     if (led.speaks)
         exchange_blocks(&led, to->bytes / (size_t) comm->local_size, out, in, in + bytes, (MPIR_Request **) memory);
-    tell_host_of_failure(&led);
     if (host)
-        note_error(&led, MPIDI_NM_mpi_scatter(in, (MPI_Aint) to->bytes, MPI_BYTE, to->buffer, to->count, to->type, 0, host, errflag));
+        host_scatter_equal(&led, in, to->bytes, to->buffer, to->count, to->type);
     else if (*errflag == MPIR_ERR_NONE)
         note_error(&led, copy_to(to, in));
-
-  fn_fail:
     MPL_free(memory);
-    if (mpi_errno)
-        MPL_free(led.memory);
-    return mpi_errno ? mpi_errno : led_to(&led);
+    return led_to(&led);
 }
 
 #endif

@@ -579,6 +579,33 @@ int MPIDI_COMPOSITE_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, int r
     return mpi_errno;
 }
 
+bool MPIDI_COMPOSITE_sendrecv(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, MPI_Aint recvcount,
+                              MPI_Datatype recvtype, int source, int recvtag, MPIR_Comm * comm, MPI_Status * status, int *mpi_errno)
+{
+    int contiguous;
+    MPI_Aint true_lb;
+    size_t size;
+    MPIR_Datatype *type ATTRIBUTE((unused));
+    MPIR_Request *request = NULL;
+
+    if (dest == MPI_PROC_NULL || source == MPI_PROC_NULL || MPIDI_is_self_comm(comm))
+        return false;
+    MPIDI_Datatype_get_info(sendcount, sendtype, contiguous, size, type, true_lb);
+    if (!contiguous || size > PM_SEND_NOW_LIMIT ||
+        !MPIDI_COMPOSITE_send_short(MPIDI_COMPOSITE_peer(comm, dest), comm->rank, sendtag, comm->context_id + MPIR_CONTEXT_INTRA_PT2PT,
+                                    MPIR_get_contig_ptr(sendbuf, true_lb), size))
+        return false;
+    *mpi_errno = MPID_Recv(recvbuf, recvcount, recvtype, source, recvtag, comm, MPIR_CONTEXT_INTRA_PT2PT, status, &request);
+    if (*mpi_errno == MPI_SUCCESS && request) {
+        *mpi_errno = MPID_Wait(request, MPI_STATUS_IGNORE);
+        if (*mpi_errno == MPI_SUCCESS)
+            *mpi_errno = request->status.MPI_ERROR;
+        MPIR_Request_extract_status(request, status);
+        MPIR_Request_free(request);
+    }
+    return true;
+}
+
 /* ---- who looks at the queues ---- */
 
 static size_t size_of_message(pm_match_entry * entry)

@@ -27,7 +27,14 @@ typedef struct {
 
 /* composite_upcalls.c */
 int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm, int context_offset,
-                             int flags, MPIR_Errflag_t errflag, const void *data, size_t size, MPIR_Request ** request);
+                             int flags, MPIR_Errflag_t errflag, const void *data, size_t size, MPIR_Request ** request, bool * taken);
+
+/* MPI_Sendrecv, where what is sent leaves at once: then it is a receive. False: nothing has happened (composite_matching.c, for maint/graft-mpich). */
+bool MPIDI_COMPOSITE_sendrecv(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, MPI_Aint recvcount,
+                              MPI_Datatype recvtype, int source, int recvtag, MPIR_Comm * comm, MPI_Status * status, int *mpi_errno);
+/* MPID_Isend, in MPI_Sendrecv (composite_upcalls.c, for maint/graft-mpich). */
+int MPIDI_COMPOSITE_isend_both_ways(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm,
+                                    int context_offset, MPIR_Request ** request);
 
 /* At most PM_SEND_NOW_LIMIT bytes; false when the device does not take them now. */
 MPL_STATIC_INLINE_PREFIX bool MPIDI_COMPOSITE_send_short(pm_peer * peer, int source, int tag, int context, const void *data, size_t size)
@@ -69,8 +76,7 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_COMPOSITE_send(const void *buf, MPI_Aint coun
         }
         break;
     case PM_DEPARTS_BY_PULL:
-        *taken = true;
-        mpi_errno = MPIDI_COMPOSITE_announce(buf, count, datatype, rank, tag, comm, context_offset, flags, errflag, data, size, request);
+        mpi_errno = MPIDI_COMPOSITE_announce(buf, count, datatype, rank, tag, comm, context_offset, flags, errflag, data, size, request, taken);
         break;
     case PM_DEPARTS_LATER:
         break;

@@ -16,13 +16,23 @@ static MPIDI_COMPOSITE_greetings_t greetings;
 
 /* What this thread has asked, and asks again as long as it is not answered: there may have been no room for it. */
 static MPL_TLS struct {
+    int table;                  /* of addresses: held while it is not answered; 0: none */
     pm_peer *peer;
     size_t size;
     char *message;
 } asked;
 
-static void forget_asked(void)
+/* The table goes with it, unless there was an answer: then a communicator will hold it. Where there are threads, another one may be about to use it:
+ * then it stays. */
+static void forget_asked(bool answered)
 {
+    int in_use;
+
+    if (asked.table && (answered || MPIR_ThreadInfo.isThreaded))
+        MPIR_Object_release_ref(MPIDIU_get_av_table(asked.table), &in_use);
+    else if (asked.table)
+        MPIDIU_avt_release_ref(asked.table);
+    asked.table = 0;
     MPL_free(asked.message);
     asked.message = NULL;
     asked.size = 0;
@@ -69,7 +79,10 @@ int MPIDI_COMPOSITE_dynamic_send(uint64_t remote_gpid, int tag, const void *buf,
     bool is_answer = size == sizeof(MPIR_Context_id_t);
     int mpi_errno = MPI_SUCCESS;
 
-    forget_asked();
+    forget_asked(false);
+    asked.table = (int) MPIDIU_GPID_GET_AVTID(remote_gpid);
+    if (asked.table)
+        MPIDIU_avt_add_ref(asked.table);
     asked.message = MPL_malloc(sizeof header + size, MPL_MEM_OTHER);
     MPIR_ERR_CHKANDJUMP(!asked.message, mpi_errno, MPI_ERR_OTHER, "**nomem");
     while (!is_answer && header.number == 0)
@@ -80,10 +93,12 @@ int MPIDI_COMPOSITE_dynamic_send(uint64_t remote_gpid, int tag, const void *buf,
     asked.peer = MPIDI_COMPOSITE_AV(av).peer;
     asked.size = header.number != 0 ? sizeof header + size : 0;
     mpi_errno = send_greeting(asked.peer, asked.message, sizeof header + size);
-    if (mpi_errno || asked.size == 0)
-        forget_asked();
+    if (asked.size == 0 && mpi_errno == MPI_SUCCESS)
+        forget_asked(true);
 
   fn_fail:
+    if (mpi_errno)
+        forget_asked(false);
     return mpi_errno;
 }
 
@@ -115,7 +130,7 @@ int MPIDI_COMPOSITE_dynamic_recv(int tag, void *buf, int size, int timeout)
     }
 
   fn_fail:
-    forget_asked();
+    forget_asked(mpi_errno == MPI_SUCCESS);
     return mpi_errno;
 }
 

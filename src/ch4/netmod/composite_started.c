@@ -21,6 +21,7 @@ typedef struct MPIDI_COMPOSITE_started started_t;
 
 int MPIDI_COMPOSITE_started;    /* how many operations */
 static started_t *active;
+static bool laters_have_news(void);     /* composite_started_leaders.h */
 static op_t *unused;            /* memory for operations */
 
 /* All have read what was left where it is. */
@@ -69,6 +70,8 @@ static void read_what_is_here(team_t * team, op_t * op)
 
 static bool may_enter(const team_t * team, const op_t * op)
 {
+    if (op->held)
+        return false;
     if (op->in_memory && team->in_memory && team->in_memory != op)
         return false;
     return op->entered < op->pages && pm_team_has_room_behind(team->team, room_of_next(team, op));
@@ -233,6 +236,8 @@ static bool could_go_on(team_t * team, const op_t * op)
 /* Asked before we sleep. */
 bool MPIDI_COMPOSITE_started_have_news(void)
 {
+    if (laters_have_news())
+        return true;
     for (started_t * each = active; each; each = each->next) {
         be_woken(each);
         for (op_t * op = each->first; op; op = op->next) {
@@ -280,15 +285,6 @@ void MPIDI_COMPOSITE_attend_started(void)
     }
 }
 
-void MPIDI_COMPOSITE_started_finalize(void)
-{
-    while (unused) {
-        op_t *op = unused;
-        unused = op->next;
-        MPL_free(op);
-    }
-}
-
 void MPIDI_COMPOSITE_started_team_free(team_t * team)
 {
     /* Where a request that is freed is the last to hold something, the lock is held. */
@@ -308,6 +304,15 @@ static int no_memory(void)
 
     MPIR_ERR_SET(mpi_errno, MPI_ERR_OTHER, "**nomem");
     return mpi_errno;
+}
+
+/* Others wait for what cannot be started here: they are told. */
+static int cannot_start(team_t * team)
+{
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    MPIDI_COMPOSITE_team_give_up(team, team->rank);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    return no_memory();
 }
 
 /* Many pages take those who are called now and then longer than to read all at once, where they may. */
@@ -341,6 +346,15 @@ static size_t bytes_of(MPI_Aint count, MPI_Datatype type)
     return (size_t) (count * size);
 }
 
+static MPI_Aint sum_of(const MPI_Aint * counts, int ranks)
+{
+    MPI_Aint sum = 0;
+
+    for (int rank = 0; rank < ranks; rank++)
+        sum += counts[rank];
+    return sum;
+}
+
 /* Which of MPICH's algorithms the user has chosen for each, and what says that it is none. */
 #define ALGORITHM(OPERATION) [MPIDI_COMPOSITE_IN_##OPERATION] = {&MPIR_CVAR_I##OPERATION##_INTRA_ALGORITHM, MPIR_CVAR_I##OPERATION##_INTRA_ALGORITHM_auto}
 static const struct {
@@ -362,8 +376,8 @@ static bool is_added_here(MPI_Datatype type, MPI_Op op)
     return HANDLE_IS_BUILTIN(type) && HANDLE_IS_BUILTIN(op) && size == extent && 64 % size == 0;
 }
 
-/* The team of the persistent request that this thread starts; NULL: it starts none. Its way was chosen when it was made. */
-static _Thread_local team_t *of_request;
+/* The persistent request that this thread starts; NULL: it starts none. Its way was chosen when it was made. */
+static _Thread_local const MPIDI_COMPOSITE_of_request_t *of_request;
 
 /* What each rank has, or has for each, where all know it; and the operation of a reduction. */
 static pm_way way_for(const team_t * team, MPIDI_COMPOSITE_collective_t collective, MPI_Aint count, MPI_Datatype type, MPI_Op op)
@@ -375,22 +389,15 @@ static pm_way way_for(const team_t * team, MPIDI_COMPOSITE_collective_t collecti
     return way_of(team, plan, plan->unknown ? 0 : bytes_of(count, type) * (size_t) (plan->parts ? team->ranks : 1));
 }
 
-void MPIDI_COMPOSITE_start_on(team_t * team)
+void MPIDI_COMPOSITE_start_on(const MPIDI_COMPOSITE_of_request_t * request)
 {
-    of_request = team;
-}
-
-bool MPIDI_COMPOSITE_could_start(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, MPI_Aint count, MPI_Datatype type, MPI_Op op)
-{
-    const team_t *team = MPIDI_COMPOSITE_team_of(comm);
-
-    return team && way_for(team, collective, count, type, op) != PM_BY_MESSAGES;
+    of_request = request;
 }
 
 /* That of the request; or the second team of a communicator that has one, if it does this: only a blocking collective makes one. */
 static team_t *team_to_add(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, MPI_Aint count, MPI_Datatype type, MPI_Op op)
 {
-    team_t *team = of_request;
+    team_t *team = of_request ? of_request->team : NULL;
     pm_way way = PM_BY_MESSAGES;
 
     if (!team && MPIDI_COMPOSITE_COMM(comm).team_is_known && MPIDI_COMPOSITE_COMM(comm).team)
@@ -464,9 +471,9 @@ static void hold_types(const op_t * op, int ranks)
     MPIR_Datatype_add_ref_if_not_builtin(op->to.type);
 }
 
+/* What goes wrong is told by its request. */
 static int start(team_t * team, op_t * op)
 {
-    int mpi_errno = MPI_SUCCESS;
     started_t *started;
 
     hold_types(op, team->ranks);
@@ -476,7 +483,8 @@ static int start(team_t * team, op_t * op)
     if (!started) {
         started = team->started = MPL_calloc(1, sizeof *started, MPL_MEM_COLL);
         if (!started) {
-            op->mpi_errno = mpi_errno = no_memory();
+            MPIDI_COMPOSITE_team_give_up(team, team->rank);
+            op->mpi_errno = no_memory();
             end(op);
             goto fn_exit;
         }
@@ -502,7 +510,7 @@ static int start(team_t * team, op_t * op)
 
   fn_exit:
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
-    return mpi_errno;
+    return MPI_SUCCESS;
 }
 
 /* Counts, displacements and datatypes of the caller's, of which none means the same for all. */
@@ -664,36 +672,73 @@ static int start_to_add(team_t * team, op_t * op, const void *sendbuf, void *rec
     return start(team, op);
 }
 
+/* What the root has. */
+static int start_bcast(team_t * team, op_t * op, data_t data)
+{
+    op->mine = data;
+    op->room = room_for(op, op->mine.bytes);
+    if (op->mine.bytes > PM_TEAM_PAGE && op->mine.bytes <= op->limit)
+        op->mpi_errno = exchange_of_root(team, op);
+    return start(team, op);
+}
+
+#include "composite_started_leaders.h"
+
+int MPIDI_COMPOSITE_started_init(void)
+{
+    return MPIR_Progress_hook_register(advance_laters, &hook) == MPI_SUCCESS ? PM_OK : PM_FAILED;
+}
+
+void MPIDI_COMPOSITE_started_finalize(void)
+{
+    MPIR_Progress_hook_deregister(hook);
+    while (unused) {
+        op_t *op = unused;
+        unused = op->next;
+        MPL_free(op);
+    }
+}
+
+MPIDI_COMPOSITE_kept_way_t MPIDI_COMPOSITE_could_start(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, MPI_Aint count, MPI_Datatype type,
+                                                       MPI_Op op)
+{
+    const team_t *team = MPIDI_COMPOSITE_team_of(comm);
+
+    if (is_led(comm, collective, count, type, op))
+        return MPIDI_COMPOSITE_BY_LEADERS;
+    return team && way_for(team, collective, count, type, op) != PM_BY_MESSAGES ? MPIDI_COMPOSITE_BY_TEAM : MPIDI_COMPOSITE_BY_SCHEDULES;
+}
+
 /* ---- the calls ---- */
 
 #define IN(OPERATION) MPIDI_COMPOSITE_IN_##OPERATION
 
 int MPIDI_COMPOSITE_ibarrier(MPIR_Comm * comm, MPIR_Request ** request)
 {
-    team_t *team = team_for(comm, IN(BARRIER), 0, MPI_BYTE);
+    team_t *team;
     op_t *op;
 
+    if (is_led(comm, IN(BARRIER), 0, MPI_BYTE, MPI_OP_NULL))
+        return led_ibarrier(comm, request);
+    team = team_for(comm, IN(BARRIER), 0, MPI_BYTE);
     if (!team)
         return MPIR_Ibarrier_impl(comm, request);
     op = make_op(comm, team, IN(BARRIER), 0, request);
-    return op ? start(team, op) : no_memory();
+    return op ? start(team, op) : cannot_start(team);
 }
 
 int MPIDI_COMPOSITE_ibcast(void *buffer, MPI_Aint count, MPI_Datatype datatype, int root, MPIR_Comm * comm, MPIR_Request ** request)
 {
-    team_t *team = team_for(comm, IN(BCAST), count, datatype);
+    team_t *team;
     op_t *op;
 
+    if (is_led(comm, IN(BCAST), count, datatype, MPI_OP_NULL))
+        return led_ibcast(buffer, count, datatype, root, comm, request);
+    team = team_for(comm, IN(BCAST), count, datatype);
     if (!team)
         return MPIR_Ibcast_impl(buffer, count, datatype, root, comm, request);
     op = make_op(comm, team, IN(BCAST), root, request);
-    if (!op)
-        return no_memory();
-    op->mine = data_of(buffer, count, datatype);
-    op->room = room_for(op, op->mine.bytes);
-    if (op->mine.bytes > PM_TEAM_PAGE && op->mine.bytes <= op->limit)
-        op->mpi_errno = exchange_of_root(team, op);
-    return start(team, op);
+    return op ? start_bcast(team, op, data_of(buffer, count, datatype)) : cannot_start(team);
 }
 
 int MPIDI_COMPOSITE_igather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
@@ -708,12 +753,17 @@ int MPIDI_COMPOSITE_igather(const void *sendbuf, MPI_Aint sendcount, MPI_Datatyp
 
     if (is_nothing(comm, count, type, request))
         return *request ? MPI_SUCCESS : no_memory();
+    if (is_led(comm, IN(GATHER), count, type, MPI_OP_NULL)) {
+        data_t mine = data_or_none(sendbuf, sendcount, sendtype);
+        to = at_root ? equal_parts(recvbuf, recvcount, recvtype) : equal_parts(NULL, (MPI_Aint) bytes_of(count, type), MPI_BYTE);
+        return led_igather(sendbuf == MPI_IN_PLACE ? NULL : &mine, &to, root, comm, request);
+    }
     team = team_for(comm, IN(GATHER), count, type);
     if (!team)
         return MPIR_Igather_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
     op = make_op(comm, team, IN(GATHER), root, request);
     if (!op)
-        return no_memory();
+        return cannot_start(team);
     if (at_root)
         to = equal_parts(recvbuf, recvcount, recvtype);
     return start_to_gather(team, op, sendbuf, sendcount, sendtype, at_root ? &to : NULL);
@@ -732,7 +782,7 @@ int MPIDI_COMPOSITE_igatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Dataty
         return MPIR_Igatherv_impl(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
     op = make_op(comm, team, IN(GATHERV), root, request);
     if (!op)
-        return no_memory();
+        return cannot_start(team);
     if (at_root)
         to = parts_of(recvbuf, recvcounts, displs, recvtype);
     return start_to_gather(team, op, sendbuf, sendcount, sendtype, at_root ? &to : NULL);
@@ -747,13 +797,17 @@ int MPIDI_COMPOSITE_iallgather(const void *sendbuf, MPI_Aint sendcount, MPI_Data
 
     if (is_nothing(comm, recvcount, recvtype, request))
         return *request ? MPI_SUCCESS : no_memory();
+    to = equal_parts(recvbuf, recvcount, recvtype);
+    if (is_led(comm, IN(ALLGATHER), recvcount, recvtype, MPI_OP_NULL)) {
+        data_t mine = data_or_none(sendbuf, sendcount, sendtype);
+        return led_iallgather(sendbuf == MPI_IN_PLACE ? NULL : &mine, &to, comm, IN(ALLGATHER), request);
+    }
     team = team_for(comm, IN(ALLGATHER), recvcount, recvtype);
     if (!team)
         return MPIR_Iallgather_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
     op = make_op(comm, team, IN(ALLGATHER), 0, request);
     if (!op)
-        return no_memory();
-    to = equal_parts(recvbuf, recvcount, recvtype);
+        return cannot_start(team);
     return start_to_gather(team, op, sendbuf, sendcount, sendtype, &to);
 }
 
@@ -761,16 +815,20 @@ int MPIDI_COMPOSITE_iallgatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Dat
                                 const MPI_Aint * recvcounts, const MPI_Aint * displs, MPI_Datatype recvtype, MPIR_Comm * comm,
                                 MPIR_Request ** request)
 {
-    team_t *team = team_for(comm, IN(ALLGATHERV), 0, MPI_BYTE);
-    parts_t to;
+    team_t *team;
+    parts_t to = parts_of(recvbuf, recvcounts, displs, recvtype);
     op_t *op;
 
+    if (comm->comm_kind == MPIR_COMM_KIND__INTRACOMM && is_led(comm, IN(ALLGATHERV), sum_of(recvcounts, comm->local_size), recvtype, MPI_OP_NULL)) {
+        data_t mine = data_or_none(sendbuf, sendcount, sendtype);
+        return led_iallgather(sendbuf == MPI_IN_PLACE ? NULL : &mine, &to, comm, IN(ALLGATHERV), request);
+    }
+    team = team_for(comm, IN(ALLGATHERV), 0, MPI_BYTE);
     if (!team)
         return MPIR_Iallgatherv_impl(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
     op = make_op(comm, team, IN(ALLGATHERV), 0, request);
     if (!op)
-        return no_memory();
-    to = parts_of(recvbuf, recvcounts, displs, recvtype);
+        return cannot_start(team);
     return start_to_gather(team, op, sendbuf, sendcount, sendtype, &to);
 }
 
@@ -786,12 +844,17 @@ int MPIDI_COMPOSITE_iscatter(const void *sendbuf, MPI_Aint sendcount, MPI_Dataty
 
     if (is_nothing(comm, count, type, request))
         return *request ? MPI_SUCCESS : no_memory();
+    if (is_led(comm, IN(SCATTER), count, type, MPI_OP_NULL)) {
+        data_t mine = data_or_none(recvbuf, recvcount, recvtype);
+        from = at_root ? equal_parts(sendbuf, sendcount, sendtype) : equal_parts(NULL, (MPI_Aint) bytes_of(count, type), MPI_BYTE);
+        return led_iscatter(&from, recvbuf == MPI_IN_PLACE ? NULL : &mine, root, comm, request);
+    }
     team = team_for(comm, IN(SCATTER), count, type);
     if (!team)
         return MPIR_Iscatter_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
     op = make_op(comm, team, IN(SCATTER), root, request);
     if (!op)
-        return no_memory();
+        return cannot_start(team);
     if (at_root)
         from = equal_parts(sendbuf, sendcount, sendtype);
     return start_to_scatter(team, op, at_root ? &from : NULL, recvbuf, recvcount, recvtype);
@@ -810,7 +873,7 @@ int MPIDI_COMPOSITE_iscatterv(const void *sendbuf, const MPI_Aint * sendcounts, 
         return MPIR_Iscatterv_impl(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
     op = make_op(comm, team, IN(SCATTERV), root, request);
     if (!op)
-        return no_memory();
+        return cannot_start(team);
     if (at_root)
         from = parts_of(sendbuf, sendcounts, displs, sendtype);
     return start_to_scatter(team, op, at_root ? &from : NULL, recvbuf, recvcount, recvtype);
@@ -826,12 +889,17 @@ int MPIDI_COMPOSITE_ialltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
 
     if (is_nothing(comm, recvcount, recvtype, request))
         return *request ? MPI_SUCCESS : no_memory();
+    if (is_led(comm, IN(ALLTOALL), recvcount, recvtype, MPI_OP_NULL)) {
+        data_t all_to = data_of(recvbuf, recvcount * comm->local_size, recvtype);
+        data_t all_from = in_place ? all_to : data_of(sendbuf, sendcount * comm->local_size, sendtype);
+        return led_ialltoall(&all_from, &all_to, comm, request);
+    }
     team = team_for(comm, IN(ALLTOALL), recvcount, recvtype);
     if (!team)
         return MPIR_Ialltoall_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
     op = make_op(comm, team, IN(ALLTOALL), 0, request);
     if (!op)
-        return no_memory();
+        return cannot_start(team);
     to = equal_parts(recvbuf, recvcount, recvtype);
     if (!in_place)
         from = equal_parts(sendbuf, sendcount, sendtype);
@@ -851,7 +919,7 @@ int MPIDI_COMPOSITE_ialltoallv(const void *sendbuf, const MPI_Aint * sendcounts,
         return MPIR_Ialltoallv_impl(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
     op = make_op(comm, team, IN(ALLTOALLV), 0, request);
     if (!op)
-        return no_memory();
+        return cannot_start(team);
     to = parts_of(recvbuf, recvcounts, rdispls, recvtype);
     if (!in_place)
         from = parts_of(sendbuf, sendcounts, sdispls, sendtype);
@@ -871,7 +939,7 @@ int MPIDI_COMPOSITE_ialltoallw(const void *sendbuf, const MPI_Aint * sendcounts,
         return MPIR_Ialltoallw_impl(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
     op = make_op(comm, team, IN(ALLTOALLW), 0, request);
     if (!op)
-        return no_memory();
+        return cannot_start(team);
     to = typed_parts(recvbuf, recvcounts, rdispls, recvtypes);
     if (!in_place)
         from = typed_parts(sendbuf, sendcounts, sdispls, sendtypes);
@@ -881,42 +949,48 @@ int MPIDI_COMPOSITE_ialltoallw(const void *sendbuf, const MPI_Aint * sendcounts,
 int MPIDI_COMPOSITE_ireduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, int root,
                             MPIR_Comm * comm, MPIR_Request ** request)
 {
-    team_t *team = team_to_add(comm, IN(REDUCE), count, datatype, op);
+    team_t *team;
     op_t *started;
 
+    if (is_led(comm, IN(REDUCE), count, datatype, op))
+        return led_ireduce(sendbuf, recvbuf, count, datatype, op, root, comm, request);
+    team = team_to_add(comm, IN(REDUCE), count, datatype, op);
     if (!team)
         return MPIR_Ireduce_impl(sendbuf, recvbuf, count, datatype, op, root, comm, request);
     started = make_op(comm, team, IN(REDUCE), root, request);
-    return started ? start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1) : no_memory();
+    return started ? start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1) : cannot_start(team);
 }
 
 int MPIDI_COMPOSITE_iallreduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, MPIR_Comm * comm,
                                MPIR_Request ** request)
 {
-    team_t *team = team_to_add(comm, IN(ALLREDUCE), count, datatype, op);
+    team_t *team;
     op_t *started;
 
+    if (is_led(comm, IN(ALLREDUCE), count, datatype, op))
+        return led_ireduce(sendbuf, recvbuf, count, datatype, op, -1, comm, request);
+    team = team_to_add(comm, IN(ALLREDUCE), count, datatype, op);
     if (!team)
         return MPIR_Iallreduce_impl(sendbuf, recvbuf, count, datatype, op, comm, request);
     started = make_op(comm, team, IN(ALLREDUCE), 0, request);
-    return started ? start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1) : no_memory();
+    return started ? start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1) : cannot_start(team);
 }
 
 int MPIDI_COMPOSITE_ireduce_scatter(const void *sendbuf, void *recvbuf, const MPI_Aint * recvcounts, MPI_Datatype datatype,
                                     MPI_Op op, MPIR_Comm * comm, MPIR_Request ** request)
 {
-    MPI_Aint count = 0;
+    MPI_Aint count = sum_of(recvcounts, comm->local_size);
     team_t *team;
     op_t *started;
 
-    for (int rank = 0; rank < comm->local_size; rank++)
-        count += recvcounts[rank];
+    if (is_led(comm, IN(REDUCE_SCATTER), count, datatype, op))
+        return led_ireduce_scatter_counts(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
     team = team_to_add(comm, IN(REDUCE_SCATTER), count, datatype, op);
     if (!team)
         return MPIR_Ireduce_scatter_impl(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
     started = make_op(comm, team, IN(REDUCE_SCATTER), 0, request);
     if (!started)
-        return no_memory();
+        return cannot_start(team);
     started->to.counts = recvcounts;
     return start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1);
 }
@@ -925,14 +999,19 @@ int MPIDI_COMPOSITE_ireduce_scatter_block(const void *sendbuf, void *recvbuf, MP
                                           MPI_Op op, MPIR_Comm * comm, MPIR_Request ** request)
 {
     MPI_Aint count = recvcount * comm->local_size;
-    team_t *team = team_to_add(comm, IN(REDUCE_SCATTER_BLOCK), count, datatype, op);
+    team_t *team;
     op_t *started;
 
+    if (is_led(comm, IN(REDUCE_SCATTER_BLOCK), recvcount, datatype, op)) {
+        parts_t all = equal_parts(NULL, recvcount, datatype);
+        return led_ireduce_scatter(sendbuf, recvbuf, count, &all, op, comm, IN(REDUCE_SCATTER_BLOCK), request);
+    }
+    team = team_to_add(comm, IN(REDUCE_SCATTER_BLOCK), count, datatype, op);
     if (!team)
         return MPIR_Ireduce_scatter_block_impl(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
     started = make_op(comm, team, IN(REDUCE_SCATTER_BLOCK), 0, request);
     if (!started)
-        return no_memory();
+        return cannot_start(team);
     started->to.count = recvcount;
     return start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->ranks - 1);
 }
@@ -946,7 +1025,7 @@ int MPIDI_COMPOSITE_iscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MP
     if (!team)
         return MPIR_Iscan_impl(sendbuf, recvbuf, count, datatype, op, comm, request);
     started = make_op(comm, team, IN(SCAN), 0, request);
-    return started ? start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->rank) : no_memory();
+    return started ? start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->rank) : cannot_start(team);
 }
 
 int MPIDI_COMPOSITE_iexscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op,
@@ -958,5 +1037,5 @@ int MPIDI_COMPOSITE_iexscan(const void *sendbuf, void *recvbuf, MPI_Aint count, 
     if (!team)
         return MPIR_Iexscan_impl(sendbuf, recvbuf, count, datatype, op, comm, request);
     started = make_op(comm, team, IN(EXSCAN), 0, request);
-    return started ? start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->rank - 1) : no_memory();
+    return started ? start_to_add(team, started, sendbuf, recvbuf, count, datatype, op, team->rank - 1) : cannot_start(team);
 }

@@ -71,6 +71,7 @@ typedef struct op {
     bool more_pages;            /* others may have more: they say so on the first one */
     uint64_t step, pages, entered;      /* the first step of its stage, how many it has, and how many were entered */
     bool lent, heard_all;
+    bool held;                  /* what it enters with is not there yet, and it has its turn */
     int mpi_errno;
     uint64_t page;              /* the step that is read, */
     int heard;                  /* and the ranks whose part of it is here, in the order of reading */

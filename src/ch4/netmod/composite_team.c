@@ -19,11 +19,18 @@ static bool on_one_host(MPIR_Comm * comm)
         (comm->node_comm != NULL && comm->node_comm->local_size == comm->local_size);
 }
 
-/* Of a board. That of a persistent request has no second one behind it. */
+/* Of the boards of a team, one behind the other. */
 typedef struct {
     int ranks, pages;
-    bool is_single;
+    int boards;
 } form_t;
+
+/* One for what is waited for, one for what ends later; that of a host in a communicator of several one for each direction of that, since what
+ * comes from other hosts comes in an order of its own. A persistent request has one. */
+static int boards_for(const MPIR_Comm * comm)
+{
+    return comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__NODE ? 3 : 2;
+}
 
 /* Boards of ours that others may still look at. Under the lock. */
 typedef struct MPIDI_COMPOSITE_left {
@@ -51,7 +58,7 @@ static int steps_ahead(int pages)
     return pages > 2 * PM_TEAM_PAGES ? pages / 2 : 2;
 }
 
-/* Of the second board. */
+/* Of those behind the first. */
 static int pages_behind(int pages)
 {
     return MPL_MAX(pages / 2, PM_TEAM_PAGES);
@@ -61,24 +68,29 @@ static size_t size_of(const form_t * form)
 {
     size_t size = pm_team_board_size(form->ranks, form->pages);
 
-    return form->is_single ? size : size + pm_team_board_size(form->ranks, pages_behind(form->pages));
+    return size + (size_t) (form->boards - 1) * pm_team_board_size(form->ranks, pages_behind(form->pages));
 }
 
-static void *second_of(void *board, const form_t * form)
+/* All of them, from 0 on. */
+static void *board_at(void *first, const form_t * form, int index)
 {
-    return (char *) board + pm_team_board_size(form->ranks, form->pages);
+    form_t before = { form->ranks, form->pages, index };
+
+    return index == 0 ? first : (char *) first + size_of(&before);
 }
 
 static bool lay_out(void *board, const form_t * form, bool is_zero)
 {
-    return pm_team_lay_out(board, form->ranks, is_zero) && (form->is_single || pm_team_lay_out(second_of(board, form), form->ranks, is_zero));
+    for (int i = 0; i < form->boards; i++)
+        if (!pm_team_lay_out(board_at(board, form, i), form->ranks, is_zero))
+            return false;
+    return true;
 }
 
 static void lay_out_again(void *board, const form_t * form, uint64_t begin)
 {
-    pm_team_lay_out_again(board, form->ranks, begin);
-    if (!form->is_single)
-        pm_team_lay_out_again(second_of(board, form), form->ranks, begin);
+    for (int i = 0; i < form->boards; i++)
+        pm_team_lay_out_again(board_at(board, form, i), form->ranks, begin);
 }
 
 static void free_board(void *board, const form_t * form)
@@ -100,7 +112,7 @@ static void free_kept_boards(void)
 
 static bool is_like(const form_t * one, const form_t * other)
 {
-    return one->ranks == other->ranks && one->pages == other->pages && one->is_single == other->is_single;
+    return one->ranks == other->ranks && one->pages == other->pages && one->boards == other->boards;
 }
 
 static void *take_kept_board(const form_t * form, uint64_t * begin)
@@ -182,7 +194,7 @@ static void *make_board(form_t * form, made_t * made, size_t limit)
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     free_left_boards();
-    form->pages = form->is_single ? pages_behind(pages_wanted(form->ranks)) : pages_wanted(form->ranks);
+    form->pages = form->boards == 1 ? pages_behind(pages_wanted(form->ranks)) : pages_wanted(form->ranks);
     if (board_bytes - kept_bytes + size_of(form) > PM_TEAM_BOARDS_LARGE)
         form->pages = PM_TEAM_PAGES;
     made->begin = 0;
@@ -228,24 +240,30 @@ static void leave_board(MPIDI_COMPOSITE_team_t * team)
     MPL_free(team->started);
 }
 
+/* Who has left the first one has left all. */
+static void leave_from(MPIDI_COMPOSITE_team_t * team)
+{
+    if (team->second)
+        leave_from(team->second);
+    leave_board(team);
+    MPL_free(team);
+}
+
 void MPIDI_COMPOSITE_team_leave(MPIDI_COMPOSITE_team_t * team)
 {
-    MPIDI_COMPOSITE_team_t *second = team->second;
+    struct MPIDI_COMPOSITE_left *board = team->board;
+    void *alone = team->alone;
 
-    if (team->board)
-        team->board->end = MPL_MAX(pm_team_behind_all(team->team), second ? pm_team_behind_all(second->team) : 0);
-    if (second)
-        leave_board(second);
-    leave_board(team);
-    MPL_free(second);
-    MPL_free(team->alone);
-    if (team->board && MPIDI_COMPOSITE_global.core) {
-        team->board->next = left_boards;
-        left_boards = team->board;
+    for (MPIDI_COMPOSITE_team_t * each = board ? team : NULL; each; each = each->second)
+        board->end = each == team ? pm_team_behind_all(each->team) : MPL_MAX(board->end, pm_team_behind_all(each->team));
+    leave_from(team);
+    MPL_free(alone);
+    if (board && MPIDI_COMPOSITE_global.core) {
+        board->next = left_boards;
+        left_boards = board;
     } else {
-        MPL_free(team->board);
+        MPL_free(board);
     }
-    MPL_free(team);
     if (MPIDI_COMPOSITE_global.core)
         free_left_boards();
 }
@@ -292,22 +310,25 @@ static bool all_are_on_host(MPIR_Comm * comm)
 static void join(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team, void *board, const form_t * form, uint64_t begin)
 {
     pm_group_setup group = MPIDI_COMPOSITE_group_setup(comm);
-    int pages = form->pages;
+    int pages = form->pages, index = 1;
 
-    if (form->is_single) {
+    if (form->boards == 1) {
         team->team = pm_team_join(&group, board, pages, 1, begin);
         return;
     }
     team->ahead = (unsigned) steps_ahead(pages);
     team->team = pm_team_join(&group, board, pages, steps_ahead(pages), begin);
-    team->second->team = pm_team_join(&group, second_of(board, form), pages_behind(pages), 1, begin);
+    for (MPIDI_COMPOSITE_team_t * each = team->second; each; each = each->second)
+        each->team = pm_team_join(&group, board_at(board, form, index++), pages_behind(pages), 1, begin);
     if (team->team)
         pm_team_look_around(team->team);
 }
 
 static bool has_joined(const MPIDI_COMPOSITE_team_t * team)
 {
-    return team->team && (!team->second || team->second->team);
+    while (team && team->team)
+        team = team->second;
+    return team == NULL;
 }
 
 static MPIDI_COMPOSITE_team_t *new_one(MPIR_Comm * comm)
@@ -322,31 +343,31 @@ static MPIDI_COMPOSITE_team_t *new_one(MPIR_Comm * comm)
     return team;
 }
 
-static MPIDI_COMPOSITE_team_t *new_team(MPIR_Comm * comm, bool is_single)
-{
-    MPIDI_COMPOSITE_team_t *team = new_one(comm), *second = is_single ? team : new_one(comm);
-
-    if (!team || !second) {
-        MPL_free(team);
-        MPL_free(second);
-        return NULL;
-    }
-    second->behind = true;
-    if (!is_single)
-        team->second = second;
-    return team;
-}
-
 static void free_unused(MPIDI_COMPOSITE_team_t * team)
 {
-    if (!team)
-        return;
-    if (team->second)
-        pm_team_free(team->second->team);
-    pm_team_free(team->team);
-    MPL_free(team->second);
-    MPL_free(team->board);
-    MPL_free(team);
+    for (MPIDI_COMPOSITE_team_t * next; team; team = next) {
+        next = team->second;
+        pm_team_free(team->team);
+        MPL_free(team->board);
+        MPL_free(team);
+    }
+}
+
+static MPIDI_COMPOSITE_team_t *new_team(MPIR_Comm * comm, int boards)
+{
+    MPIDI_COMPOSITE_team_t *team = NULL;
+
+    for (int i = boards - 1; i >= 0; i--) {
+        MPIDI_COMPOSITE_team_t *one = new_one(comm);
+        if (!one) {
+            free_unused(team);
+            return NULL;
+        }
+        one->behind = i > 0 || boards == 1;
+        one->second = team;
+        team = one;
+    }
+    return team;
 }
 
 static void free_unused_board(void *board, const form_t * form)
@@ -367,17 +388,26 @@ static int who_is_gone(MPIR_Comm * comm)
     return comm->rank;
 }
 
+static void use(MPIDI_COMPOSITE_team_t * team, bool reads)
+{
+    for (MPIDI_COMPOSITE_team_t * each = team; each; each = each->second) {
+        each->reads = reads;
+        MPIDI_COMPOSITE_choose(each);
+    }
+}
+
 /* It is not known whether all see the board. Others may think so and wait for us: they are told, if we see it; if we do not, they do not
  * think so, or see that we have not joined and that somebody has ended. */
-static void give_up_both(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team)
+static void give_up_all(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team)
 {
-    const form_t form = { comm->local_size, PM_TEAM_PAGES, false };
+    const form_t form = { comm->local_size, PM_TEAM_PAGES, boards_for(comm) };
     int gone = team->gone >= 0 ? team->gone : who_is_gone(comm);
 
     if (!has_joined(team)) {
-        pm_team_free(team->team);
-        pm_team_free(team->second->team);
-        team->team = team->second->team = NULL;
+        for (MPIDI_COMPOSITE_team_t * each = team; each; each = each->second) {
+            pm_team_free(each->team);
+            each->team = NULL;
+        }
         team->alone = MPL_aligned_alloc(64, size_of(&form), MPL_MEM_COLL);
         if (!team->alone || !lay_out(team->alone, &form, false))
             return;
@@ -385,11 +415,9 @@ static void give_up_both(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team)
     }
     if (has_joined(team)) {
         /* Whatever its length, a collective goes by the team, and fails. */
-        team->reads = team->second->reads = true;
-        MPIDI_COMPOSITE_choose(team);
-        MPIDI_COMPOSITE_choose(team->second);
-        MPIDI_COMPOSITE_team_give_up(team, gone);
-        MPIDI_COMPOSITE_team_give_up(team->second, gone);
+        use(team, true);
+        for (MPIDI_COMPOSITE_team_t * each = team; each; each = each->second)
+            MPIDI_COMPOSITE_team_give_up(each, gone);
     }
 }
 
@@ -411,18 +439,11 @@ static bool has_all_of_host(MPIR_Comm * comm)
     return comm->local_size == (world->node_comm ? world->node_comm : world)->local_size;
 }
 
-static void use(MPIDI_COMPOSITE_team_t * team, bool reads)
-{
-    team->reads = team->second->reads = reads;
-    MPIDI_COMPOSITE_choose(team);
-    MPIDI_COMPOSITE_choose(team->second);
-}
-
 /* On a board that rank 0 has made. */
-static MPIDI_COMPOSITE_team_t *team_on(MPIR_Comm * comm, const made_t * made, void *board, bool is_single)
+static MPIDI_COMPOSITE_team_t *team_on(MPIR_Comm * comm, const made_t * made, void *board, int boards)
 {
-    const form_t form = { comm->local_size, made->pages, is_single };
-    MPIDI_COMPOSITE_team_t *team = new_team(comm, is_single);
+    const form_t form = { comm->local_size, made->pages, boards };
+    MPIDI_COMPOSITE_team_t *team = new_team(comm, boards);
 
     if (comm->rank != 0 && made->address)
         board = see_board(comm, made->address, &form);
@@ -440,7 +461,7 @@ static MPIDI_COMPOSITE_team_t *agree_on_team(MPIR_Comm * comm)
 {
     MPIR_Errflag_t errflag = MPIR_ERR_NONE;
     MPIDI_COMPOSITE_team_t *team;
-    form_t form = { comm->local_size, PM_TEAM_PAGES, false };
+    form_t form = { comm->local_size, PM_TEAM_PAGES, boards_for(comm) };
     made_t made = { 0, 0, PM_TEAM_PAGES, NOT_AGREED };
     void *board = NULL;
     int seen, all_see = 0;
@@ -451,13 +472,13 @@ static MPIDI_COMPOSITE_team_t *agree_on_team(MPIR_Comm * comm)
     failed = MPIR_Bcast_intra_binomial(&made, sizeof made, MPI_BYTE, 0, comm, &errflag) != MPI_SUCCESS;
     if (failed && comm->rank != 0)
         made.address = 0;
-    team = team_on(comm, &made, board, false);
+    team = team_on(comm, &made, board, form.boards);
     seen = team && has_joined(team) && !is_limited();
     /* After an error, too: it tells the others. */
     failed = MPIR_Allreduce_intra_recursive_doubling(&seen, &all_see, 1, MPI_INT, MPI_MIN, comm, &errflag) != MPI_SUCCESS || failed ||
         errflag != MPIR_ERR_NONE;
     if (team && failed) {
-        give_up_both(comm, team);
+        give_up_all(comm, team);
         if (has_joined(team))
             return team;
     }
@@ -468,7 +489,7 @@ static MPIDI_COMPOSITE_team_t *agree_on_team(MPIR_Comm * comm)
         return NULL;
     }
     if (try_reading(team) != MPI_SUCCESS) {
-        give_up_both(comm, team);       /* what comes after it fails, too */
+        give_up_all(comm, team);       /* what comes after it fails, too */
         return team;
     }
     use(team, team->reads);
@@ -500,26 +521,43 @@ static unheard_t *remove_unheard(MPIR_Comm * comm)
     return found;
 }
 
+/* At rank 0, before others hear of it: on a board that is there only with it. NULL: neither is. */
+static MPIDI_COMPOSITE_team_t *make_first(MPIR_Comm * comm, form_t * form, made_t * made, void **board)
+{
+    MPIDI_COMPOSITE_team_t *team;
+
+    *board = pm_team_can_grow() ? make_board(form, made, PM_TEAM_BOARDS_EARLY) : NULL;
+    if (!*board)
+        return NULL;
+    team = team_on(comm, made, *board, form->boards);
+    if (team && has_joined(team))
+        return team;
+    free_unused(team);
+    free_unused_board(*board, form);
+    *board = NULL;
+    made->address = 0;
+    return NULL;
+}
+
 /* Where rank 0 knows that all others will see it, there is a board. They are not waited for. */
 static MPIDI_COMPOSITE_team_t *make_early(MPIR_Comm * comm, made_t * made)
 {
-    form_t form = { comm->local_size, PM_TEAM_PAGES, false };
+    form_t form = { comm->local_size, PM_TEAM_PAGES, boards_for(comm) };
     MPIDI_COMPOSITE_team_t *team;
-    void *board = NULL;
+    void *board;
 
     made->agreed = __atomic_load_n(&agreed, __ATOMIC_RELAXED);
-    if (made->agreed != NOT_AGREED && pm_team_can_grow())
-        board = make_board(&form, made, PM_TEAM_BOARDS_EARLY);
-    if (!board)
-        return NULL;
-    team = team_on(comm, made, board, false);
-    if (!team || !has_joined(team)) {
-        free_unused(team);
-        free_unused_board(board, &form);
-        return NULL;
-    }
-    use(team, made->agreed == READING);
+    team = made->agreed != NOT_AGREED ? make_first(comm, &form, made, &board) : NULL;
+    if (team)
+        use(team, made->agreed == READING);
     return team;
+}
+
+/* Both of a pair answer the same. Who cannot see a board need not hear of one: what is said to it over a network may still be under way when the
+ * communicator is freed, and would keep it. */
+static bool may_see_board(MPIR_Comm * comm, int rank)
+{
+    return pm_is_beside(MPIDI_COMPOSITE_peer(comm, rank));
 }
 
 /* What is sent stays where it is while the communicator is there. One that has ended will be missed later. */
@@ -534,7 +572,8 @@ static void tell(MPIR_Comm * comm)
 
     for (int rank = 1; rank < comm->local_size; rank++) {
         MPIR_Request *request = NULL;
-        if (MPIC_Isend(said, sizeof made, MPI_BYTE, rank, MPIR_BCAST_TAG, comm, &request, &errflag) == MPI_SUCCESS)
+        if (may_see_board(comm, rank) &&
+            MPIC_Isend(said, sizeof made, MPI_BYTE, rank, MPIR_BCAST_TAG, comm, &request, &errflag) == MPI_SUCCESS)
             MPIR_Request_free(request);
     }
     MPIDI_COMPOSITE_COMM(comm).team = team;
@@ -548,12 +587,12 @@ static bool take(MPIR_Comm * comm, const made_t * made, bool heard)
 
     if (heard && !made->address)
         return true;
-    team = team_on(comm, made, NULL, false);
+    team = team_on(comm, made, NULL, boards_for(comm));
     sees = team && has_joined(team);
     if (sees)
         use(team, made->agreed == READING);
     else if (team)
-        give_up_both(comm, team);
+        give_up_all(comm, team);
     if (team && !has_joined(team)) {
         free_unused(team);
         team = NULL;
@@ -637,6 +676,8 @@ int MPIDI_COMPOSITE_team_comm_commit(MPIR_Comm * comm)
 {
     if (!is_told_of(comm))
         return MPI_SUCCESS;
+    if (comm->rank > 0 && !may_see_board(comm, 0))
+        return MPI_SUCCESS;
     if (comm->rank > 0)
         /* MPI_Comm_idup makes it in a schedule. */
         return MPIDU_Sched_are_pending() ? hear_later(comm) : hear(comm);
@@ -712,29 +753,33 @@ int MPIDI_COMPOSITE_team_of_request(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t ** 
 {
     int mpi_errno;
     MPIDI_COMPOSITE_team_t *all = MPIDI_COMPOSITE_COMM(comm).team, *team = NULL;
-    form_t form = { comm->local_size, 0, true };
+    form_t form = { comm->local_size, 0, 1 };
     made_t made = { 0, 0, 0, NOT_AGREED };
     void *board = NULL;
-    bool joined = false, all_have = false;
+    bool told, all_have = false;
 
     *its = NULL;
     if (all->gone >= 0)
         return MPIDI_COMPOSITE_team_lost(all, all->gone);
     all->collective = MPIDI_COMPOSITE_IN_NONE;
-    if (comm->rank == 0 && pm_team_can_grow())
-        board = make_board(&form, &made, PM_TEAM_BOARDS_EARLY);
+    if (comm->rank == 0)
+        team = make_first(comm, &form, &made, &board);
     mpi_errno = hear_on_team(all, &made);
-    if (mpi_errno == MPI_SUCCESS && made.address) {
-        team = team_on(comm, &made, board, true);
-        joined = team && has_joined(team);
-        mpi_errno = agree_on_yes(all, joined, &all_have);
+    told = mpi_errno == MPI_SUCCESS;
+    if (told && made.address) {
+        if (comm->rank != 0)
+            team = team_on(comm, &made, NULL, 1);
+        mpi_errno = agree_on_yes(all, team && has_joined(team), &all_have);
     }
     if (mpi_errno) {
         MPIDI_COMPOSITE_team_give_up(all, all->rank);
-        if (joined)
+        if (told && team && has_joined(team)) {
             give_up_single(team, all->gone);
-        else
+        } else {
+            /* Of rank 0's nobody has heard. */
             free_unused(team);
+            free_unused_board(board, &form);
+        }
         return mpi_errno;
     }
     if (!all_have) {

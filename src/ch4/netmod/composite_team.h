@@ -31,9 +31,9 @@ typedef struct MPIDI_COMPOSITE_team {
     struct MPIDI_COMPOSITE_left *board; /* if it is ours */
     uint64_t said[3];           /* what rank 0 says of its board */
     void *alone;                /* instead of a board that others see, where that could not be had because somebody is gone */
-    bool behind;                /* the second one of a communicator: steps are entered before those before them are finished */
-    struct MPIDI_COMPOSITE_team *second;
-    struct MPIDI_COMPOSITE_started *started;    /* composite_started.c: of a second one, or of a persistent request's, what has not ended */
+    bool behind;                /* for what ends later: steps are entered before those before them are finished */
+    struct MPIDI_COMPOSITE_team *second;        /* for that; of a host among several its own is for what comes down to it */
+    struct MPIDI_COMPOSITE_started *started;    /* composite_started.c: of one for what ends later, what has not ended */
 } MPIDI_COMPOSITE_team_t;
 
 /* Of a communicator whose ranks all share memory, from its first collectives on. NULL: it has none, and that is so at all of its ranks.
@@ -49,7 +49,9 @@ int MPIDI_COMPOSITE_team_of_request(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t ** 
 void MPIDI_COMPOSITE_team_leave(MPIDI_COMPOSITE_team_t * team);
 void MPIDI_COMPOSITE_team_finalize(void);
 
-/* composite_coll.c: its ways, of which all ranks have the same; how often this rank went which. The last one counts, and is false. */
+/* composite_coll.c: its ways, of which all ranks have the same; whether the leaders of hosts do so much; how often this rank went which. The last
+ * one counts, and is false. */
+bool MPIDI_COMPOSITE_by_leaders(MPIDI_COMPOSITE_collective_t collective, size_t bytes);
 void MPIDI_COMPOSITE_choose(MPIDI_COMPOSITE_team_t * team);
 extern uint64_t MPIDI_COMPOSITE_coll_counts[MPIDI_COMPOSITE_COLLECTIVES][PM_WAYS];
 bool MPIDI_COMPOSITE_coll_by_messages(const MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective);

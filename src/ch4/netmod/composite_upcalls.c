@@ -243,7 +243,8 @@ static struct {
 } *announced;
 static uint32_t announced_room, announced_free;
 
-static bool note_announced(MPIR_Request * sreq, uint64_t * number)
+/* Whose it is comes there afterwards. */
+static bool note_announced(uint64_t * number)
 {
     uint32_t place;
 
@@ -260,7 +261,6 @@ static bool note_announced(MPIR_Request * sreq, uint64_t * number)
     }
     place = announced_free;
     announced_free = announced[place].next;
-    announced[place].request = sreq;
     *number = (uint64_t) ++announced[place].uses << 32 | place;
     return true;
 }
@@ -478,12 +478,14 @@ static int take_matched(MPIR_Request * rreq, void *offer)
     return mpi_errno;
 }
 
-/* Sends the address of a message instead of the message. */
+/* Sends the address of a message instead of the message. `*taken` is false when there is no memory to note that: then it goes the generic way. */
 int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm, int context_offset,
-                             int flags, MPIR_Errflag_t errflag, const void *data, size_t size, MPIR_Request ** request)
+                             int flags, MPIR_Errflag_t errflag, const void *data, size_t size, MPIR_Request ** request, bool * taken)
 {
     int mpi_errno = MPI_SUCCESS;
     MPIR_Request *sreq;
+    pm_peer *peer = MPIDI_COMPOSITE_peer(comm, rank);
+    const bool offers = pm_can_offer(peer);
     MPIDI_COMPOSITE_pull_header_t header = {
         .generic = {
                     .src_rank = comm->rank,
@@ -497,8 +499,13 @@ int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datat
     };
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    *taken = offers || note_announced(&header.announced.number);
+    if (unlikely(!*taken))
+        goto fn_fail;
     if (*request == NULL) {
         *request = MPIDIG_request_create(MPIR_REQUEST_KIND__SEND, 2, 0, 0);
+        if (*request == NULL && !offers)
+            forget_announced((uint32_t) header.announced.number);
         MPIR_ERR_CHKANDSTMT(*request == NULL, mpi_errno, MPIX_ERR_NOREQ, goto fn_fail, "**nomemreq");
     } else {
         MPIDIG_request_init(*request, MPIR_REQUEST_KIND__SEND);
@@ -518,17 +525,39 @@ int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datat
 
     header.generic.sreq_ptr = sreq;
     MPIDIG_AM_SEND_SET_RNDV(header.generic.flags, MPIDI_COMPOSITE_RNDV_PULL);
-    if (pm_can_offer(MPIDI_COMPOSITE_peer(comm, rank))) {
+    if (offers) {
         mpi_errno = offer(sreq, &header, data);
     } else {
-        MPIR_ERR_CHKANDJUMP(!note_announced(sreq, &header.announced.number), mpi_errno, MPI_ERR_OTHER, "**nomem");
+        announced[(uint32_t) header.announced.number].request = sreq;
         mpi_errno = MPIDI_NM_am_send_hdr(rank, comm, MPIDIG_SEND, &header, sizeof header, 0, 0);
-        pm_count_announced(MPIDI_COMPOSITE_peer(comm, rank), header.generic.data_sz);
+        if (unlikely(mpi_errno))
+            forget_announced((uint32_t) header.announced.number);
+        else
+            pm_count_announced(peer, header.generic.data_sz);
     }
 
   fn_fail:
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     return mpi_errno;
+}
+
+int MPIDI_COMPOSITE_isend_both_ways(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm,
+                                    int context_offset, MPIR_Request ** request)
+{
+    int contiguous;
+    MPI_Aint true_lb;
+    size_t size;
+    MPIR_Datatype *type ATTRIBUTE((unused));
+
+    MPIDI_Datatype_get_info(count, datatype, contiguous, size, type, true_lb);
+    if (contiguous && !MPIDI_is_self_comm(comm) && pm_prefers_pull_both_ways(MPIDI_COMPOSITE_peer(comm, rank), size)) {
+        bool taken;
+        int mpi_errno = MPIDI_COMPOSITE_announce(buf, count, datatype, rank, tag, comm, context_offset, MPIDIG_AM_SEND_FLAGS_NONE,
+                                                 MPIR_ERR_NONE, MPIR_get_contig_ptr(buf, true_lb), size, request, &taken);
+        if (taken)
+            return mpi_errno;
+    }
+    return MPID_Isend(buf, count, datatype, rank, tag, comm, context_offset, request);
 }
 
 /* The receive for an announced message is known: copy it from the sender's memory, or ask for it when that fails. */

@@ -8,14 +8,22 @@ extern int MPIDI_COMPOSITE_hooks;
 
 /* In MPI_Wait and everything built on it; `state` remembers how much had been completed before this round. Between that round
  * and the sleep another thread may have completed what we wait for: look again once the doorbell is armed. */
-#define MPIDI_COMPOSITE_WAIT(state)                                                                            \
+#define MPIDI_COMPOSITE_WAIT(state) MPIDI_COMPOSITE_WAIT_SINCE((state)->progress_counts[0])
+#define MPIDI_COMPOSITE_WAIT_SINCE(completed)                                                                            \
     do {                                                                                                       \
         if (pm_wait_step(MPIDI_COMPOSITE_global.core)) {                                                       \
             if (pm_wait_arm(MPIDI_COMPOSITE_global.core) &&                                                    \
-                (state)->progress_counts[0] == MPL_atomic_acquire_load_int(&MPIDI_VCI(0).progress_count))      \
+                (completed) == MPL_atomic_acquire_load_int(&MPIDI_VCI(0).progress_count))                      \
                 pm_wait_sleep(MPIDI_COMPOSITE_global.core, MPIR_ThreadInfo.isThreaded);                        \
             pm_wait_disarm(MPIDI_COMPOSITE_global.core);                                                       \
         }                                                                                                      \
+    } while (0)
+
+/* After a poll, without the lock. */
+#define MPIDI_COMPOSITE_POLLED()                                                                               \
+    do {                                                                                                       \
+        if (unlikely(MPIR_ThreadInfo.isThreaded))                                                              \
+            pm_wait_unlocked();                                                                                \
     } while (0)
 
 /* In loops that look for a message or for a remote completion without a request. */
@@ -35,6 +43,9 @@ extern int MPIDI_COMPOSITE_hooks;
         MPIDI_COMPOSITE_WAIT_MESSAGE();                                                                        \
         MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(vci).lock);                                                        \
     } while (0)
+
+/* In MPI_Waitany and MPI_Waitsome, after a round of progress; `completed` is that of the state (composite_hooks.c). */
+void MPIDI_COMPOSITE_wait_any(int *completed, int count, struct MPIR_Request *requests[]);
 
 /* In the progress thread (composite_hooks.c). */
 void MPIDI_COMPOSITE_wait_in_background(void);

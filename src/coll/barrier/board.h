@@ -1,9 +1,11 @@
-// Where the ranks of a host count themselves at a barrier: one cache line in memory that all of them see.
+// Where the ranks of a host count themselves at a barrier: one cache line in memory that all of them see. Two ranks need not count: each says in a
+// line of its own how far it has come, and looks at the other's.
 //
 // A rank that has seen `done` at k may use the place of k + places. A board that is used again by another communicator counts on: a slow
 // rank may still have to see the last barrier of the one before. Numbers here are those of the board.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +21,34 @@ struct alignas(64) BasicBarrierBoard {
     Atomic<std::uint64_t> done;
     Atomic<std::uint64_t> heard;            // how far the hosts are whose word the leader needs
     Atomic<std::uint16_t> arrived[places];  // of barrier k: arrived[k % places]
+    struct alignas(64) Seat {
+        Atomic<std::uint64_t> started;
+    };
+    Seat seats[2];  // of two ranks that are alone
+
+    // What it counts from, behind all that was counted here before. By whoever makes it, before others know of it.
+    std::uint64_t begin()
+    {
+        std::uint64_t last = done.load(std::memory_order_relaxed);
+        for (const Seat &seat : seats)
+            last = std::max(last, seat.started.load(std::memory_order_relaxed));
+        done.store(last, std::memory_order_relaxed);
+        return last;
+    }
+
+    // One of two is here.
+    void sit(std::size_t seat, std::uint64_t number)
+    {
+        // [B9] what it did before is visible to whoever sees that it is here; pairs with [B10].
+        seats[seat].started.store(number, std::memory_order_release);
+        // [B11] of two that come at the same time one sees by both() that it may be the last; pairs with itself.
+        Fence<Atomic>::place(std::memory_order_seq_cst);
+    }
+    // How far both have come. [B10] pairs with [B9].
+    std::uint64_t both() const
+    {
+        return std::min(seats[0].started.load(std::memory_order_acquire), seats[1].started.load(std::memory_order_acquire));
+    }
 
     Atomic<std::uint16_t> &place(std::uint64_t number) { return arrived[number % places]; }
 
@@ -53,6 +83,6 @@ struct alignas(64) BasicBarrierBoard {
 };
 
 using BarrierBoard = BasicBarrierBoard<std::atomic, 24>;
-static_assert(sizeof(BarrierBoard) == 64);
+static_assert(sizeof(BarrierBoard) == 3 * 64);
 
 }  // namespace pm::coll

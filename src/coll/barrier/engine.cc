@@ -89,7 +89,7 @@ void BarrierEngine::place(Group *group)
         group->board = shared ? transport_.make_board() : nullptr;
         group->board_known = true;
         if (group->board != nullptr)
-            group->base = group->board->done.load(std::memory_order_relaxed);
+            group->base = group->board->begin();
         note_heard(group);
         for (int rank : group->mates)
             send(group, rank, BarrierMessage::Kind::board, reinterpret_cast<std::uint64_t>(group->board));
@@ -161,6 +161,8 @@ void BarrierEngine::announce(Group *group)
         group->announced = group->started;
         return;
     }
+    if (group->are_two())
+        return announce_of_two(group);
     const std::size_t all = group->mates.size() + 1;
     while (group->announced < group->started && group->announced < group->completed + BarrierBoard::places) {
         std::uint64_t number = ++group->announced;
@@ -175,6 +177,18 @@ void BarrierEngine::announce(Group *group)
             publish(group, number);
         }
     }
+}
+
+void BarrierEngine::announce_of_two(Group *group)
+{
+    if (group->announced == group->started)
+        return;
+    // Of several at once, the other one may wait for the first.
+    const std::uint64_t first = group->announced + 1;
+    group->announced = group->started;
+    group->board->sit(group->leads() ? 0 : 1, group->base + group->started);
+    if (group->all_here() >= first)
+        transport_.nudge(group->peer(group->mates.front()));
 }
 
 // All ranks of all hosts have arrived, up to this one.
@@ -250,7 +264,7 @@ void BarrierEngine::tell_of_host(Group *group, std::uint64_t number)
 
 bool BarrierEngine::complete(Group *group)
 {
-    std::uint64_t done = group->board != nullptr ? group->board->published() - group->base : group->done;
+    const std::uint64_t done = group->all_here();
     const std::uint64_t before = group->completed;
     while (group->completed < done && !group->waiting.empty()) {
         Started first = group->waiting.front();
@@ -276,7 +290,7 @@ bool BarrierEngine::advance(Group *group)
         completed = complete(group);
         something = something || completed;
     } while (completed && group->announced < group->started);  // there is room for more now
-    if (group->board != nullptr) {
+    if (group->board != nullptr && !group->are_two()) {
         std::uint16_t arrived = group->board->place(group->base + group->completed + 1).load(std::memory_order_relaxed);
         something = something || arrived != group->seen;
         group->seen = arrived;
@@ -287,7 +301,7 @@ bool BarrierEngine::advance(Group *group)
 bool BarrierEngine::has_news() const
 {
     return std::ranges::any_of(active_, [](const Group *group) {
-        return group->board != nullptr && group->board->published() - group->base > group->completed;
+        return group->board != nullptr && group->all_here() > group->completed;
     });
 }
 

@@ -2,7 +2,8 @@
 // lock; knows no MPI, no device and no clock.
 //
 // Barriers of a communicator are counted, and complete in the order of their numbers, so that a number says everything: "all up to
-// this one". Inside a host the ranks count up in a board in shared memory, one cache line: the last one to arrive says so there.
+// this one". Inside a host the ranks count up in a board in shared memory, one cache line: the last one to arrive says so there. Two ranks have a
+// line each instead, and see by themselves that both have arrived.
 // Between hosts the first rank of each host, its leader, speaks for it. Few hosts have a hub, the leader of the first one, which
 // hears of all others and tells them when all have come. More of them disseminate: in round r a leader tells the one 2^r places
 // further on, or in pairs back, how far it and all it has heard of have come. What a host says first needs nobody else's word:
@@ -122,6 +123,16 @@ class BarrierEngine {
 
         bool leads() const { return setup.rank == leader; }
         bool is_led_by(int rank) const;  // before we have found our place, too
+        // On a board: two ranks, and nobody elsewhere, say where they are without counting.
+        bool are_two() const { return setup.size == 2 && !spans_hosts(); }
+        // How far all are, as we see it.
+        std::uint64_t all_here() const
+        {
+            if (board == nullptr)
+                return done;
+            const std::uint64_t number = are_two() ? board->both() : board->published();
+            return number > base ? number - base : 0;
+        }
         bool spans_hosts() const { return leaders.size() > 1; }
         // Of few hosts the first one's leader is the hub: 2(n - 1) messages instead of n log2(n), and one to wake each of the others.
         bool is_star() const { return spans_hosts() && leaders.size() <= PM_STAR_HOSTS; }
@@ -149,6 +160,7 @@ class BarrierEngine {
     bool take(Group *group, pm_peer *source, const BarrierMessage &message);
     void place(Group *group);
     void announce(Group *group);
+    void announce_of_two(Group *group);
     static void note_heard(Group *group);
     void tell_of_host(Group *group, std::uint64_t number);
     void lead(Group *group);

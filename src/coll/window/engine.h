@@ -176,6 +176,7 @@ struct pm_window {
         std::uint64_t mailboxes = 0;
         std::shared_ptr<pm::coll::Errands> errands;
         enum class Since { nothing, moved, asked } since = Since::nothing;  // everything had happened the last time
+        bool failed = false;  // something of that, which is not told yet
     };
     struct Offer {
         const void *data;

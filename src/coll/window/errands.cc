@@ -43,12 +43,13 @@ struct Sent {
     Moves pieces;
 
     bool is_like(const Sent &other) const { return window == other.window && rank == other.rank && put == other.put; }
+    pm_window::Target &target() const { return window->targets[static_cast<std::size_t>(rank)]; }
     bool move() const
     {
-        const pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
+        const pm_window::Target &its = target();
         return move_pieces(
-            target.peer, !put, pieces, [](const Piece &piece) { return piece.address; },
-            [&](const Piece &piece) { return target.base + piece.offset; });
+            its.peer, !put, pieces, [](const Piece &piece) { return piece.address; },
+            [&](const Piece &piece) { return its.base + piece.offset; });
     }
 };
 
@@ -95,28 +96,19 @@ class Errands {
         return &runner_.next();
     }
     // `result`, unless it is null, gets what comes of it, by settle().
-    void post(void *result, std::size_t size)
-    {
-        Errand &errand = runner_.next();
-        errand.refused = 0;
-        results_[slot_of(errand)] = {result, size};
-        runner_.post();
-    }
+    void post(pm_window *window, int rank, void *result, std::size_t size) { post(window, rank, false, result, size); }
 
     // By the kernel, with others of its kind, the target doing its part if it looks. -1: it is gone.
     int move(const Sent &what, const Piece &piece);
-    // What was moved goes before what is asked for next, or the other way round.
-    int settle_moves()
-    {
-        if (!moves_ || settle() == 1)
-            return 1;
-        failed_ = true;  // for whoever asks next: the caller goes another way
-        return -1;
-    }
-    int settle_others() { return moves_ ? 1 : settle(); }
+    // What was moved goes before what is asked for next, or the other way round. False: it is gone.
+    bool settle_moves() { return !moves_ || settle_all(); }
 
-    // Until all is done: 1, or -1 when the target is gone or would not do something.
-    int settle();
+    // Until all is done, of all windows: 1, or -1 when it is gone or would not do something of this one's.
+    int settle(pm_window::Target &target)
+    {
+        const bool settled = settle_all();
+        return std::exchange(target.failed, false) || !settled ? -1 : 1;
+    }
 
   private:
     std::size_t slot_of(const Errand &errand) const { return static_cast<std::size_t>(&errand - runner_.first()); }
@@ -129,12 +121,28 @@ class Errands {
         bool done = errand.refused == 0 || (sent.pieces.count() != 0 && sent.move());
         if (errand.refused != 0)
             pass_some();
-        failed_ = failed_ || !done;
+        if (!done && sent.window != nullptr)
+            sent.target().failed = true;
         sent.pieces.clear();
         if (place != nullptr)
             std::memcpy(place, errand.data.data(), size);
     }
-    void wait();
+    // Answers where pieces are noted, if they are to be moved: there are none yet.
+    Moves &post(pm_window *window, int rank, bool put, void *result, std::size_t size)
+    {
+        Errand &errand = runner_.next();
+        Sent &sent = sent_[slot_of(errand)];
+        errand.refused = 0;
+        results_[slot_of(errand)] = {result, size};
+        sent.window = window;
+        sent.rank = rank;
+        sent.put = put;
+        sent.pieces.clear();
+        runner_.post();
+        return sent.pieces;
+    }
+    bool settle_all();
+    bool wait();
     void share();
     void leave(const Moves &pieces);
     void do_ourselves(Errand &errand);
@@ -146,10 +154,9 @@ class Errands {
     pm_peer *peer_;
     ErrandRunner runner_;
     std::array<std::pair<void *, std::size_t>, Mailbox::room> results_{};  // where they go
-    std::array<Sent, Mailbox::room> sent_;  // what they are to copy: it is not read from where the target could write
+    std::array<Sent, Mailbox::room> sent_;  // whose they are, and what they are to copy: it is not read from where the target could write
     Sent gathered_;
     bool moves_ = false;  // that is what was asked for last
-    bool failed_ = false;
     std::uint32_t looks_after_ring_ = 0;
     std::uint32_t passes_ = 0, passes_next_ = 0;
 };
@@ -312,12 +319,12 @@ bool ask(pm_window *window, int rank, Errand::Kind kind, std::uint64_t offset, s
     pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
     if (target.errands == nullptr || size > Errand::data_max || !target.errands->is_promising())
         return false;
-    Errand *errand = target.errands->settle_moves() == 1 ? target.errands->next() : nullptr;
+    Errand *errand = target.errands->settle_moves() ? target.errands->next() : nullptr;
     if (errand == nullptr)
         return false;
     errand->head = {window->setup.id, offset, static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size), kind, 0, 0, 0};
     fill(*errand);
-    target.errands->post(result, size);
+    target.errands->post(window, rank, result, size);
     note(window, target, Since::asked);
     return true;
 }
@@ -326,7 +333,7 @@ bool ask(pm_window *window, int rank, Errand::Kind kind, std::uint64_t offset, s
 int settle(pm_window *window, int rank, Since then = Since::nothing)
 {
     pm_window::Target &target = window->targets[static_cast<std::size_t>(rank)];
-    return note(window, target, then) == Since::asked ? target.errands->settle() : 1;
+    return note(window, target, then) == Since::asked ? target.errands->settle(target) : 1;
 }
 
 // What is longer the kernel copies as quickly; but of many the next can be filled while one is done.
@@ -359,14 +366,14 @@ int not_asked(pm_window *window, int rank)
 
 }  // namespace
 
-// Until all is done, by whoever does it, or the target is gone.
-void Errands::wait()
+// Until all is done, by whoever does it. False: the target is gone.
+bool Errands::wait()
 {
     // What we share it has begun with by now, or does not look.
     const unsigned patience = moves_ ? PM_SHARE_PATIENCE : PM_ERRAND_PATIENCE;
     constexpr unsigned long_enough = 1 << 20;  // for any of it to be copied
     if (runner_.unseen() == 0)
-        return;
+        return true;
     for (unsigned looks = 0, all = 0; !runner_.is_settled() && looks < patience && all < long_enough; ++looks, ++all) {
         if (all % PM_LOOKS_BETWEEN_PROGRESS != 0)
             continue;
@@ -380,15 +387,14 @@ void Errands::wait()
         pass_some();
     while (!runner_.is_settled() && !runner_.take_back([this](Errand &errand) { do_ourselves(errand); })) {
         if (pm_has_ended(peer_)) {
-            failed_ = true;
-            results_ = {};  // the program may free what they were for
-            for (Sent &each : sent_)
-                each.pieces.clear();
-            return;
+            results_ = {};  // the program may free what they were for, and the window
+            sent_ = {};
+            return false;
         }
         sched_yield();
         serve_errands();
     }
+    return true;
 }
 
 void Errands::do_ourselves(Errand &errand)
@@ -401,13 +407,13 @@ void Errands::do_ourselves(Errand &errand)
 
 int Errands::move(const Sent &what, const Piece &piece)
 {
-    if (settle_others() != 1)
+    if (!moves_ && settle(what.target()) != 1)
         return -1;
     moves_ = true;
     if (!gathered_.is_like(what)) {
         share();
         // A put and then a get are seen in this order.
-        if (gathered_.put != what.put && settle() != 1)
+        if (gathered_.put != what.put && settle(what.target()) != 1)
             return -1;
         moves_ = true;
         gathered_ = what;
@@ -415,7 +421,7 @@ int Errands::move(const Sent &what, const Piece &piece)
     gathered_.pieces.add(piece);
     if (gathered_.pieces.bytes() >= PM_SHARE_GATHER || !gathered_.pieces.has_room())
         share();
-    return failed_ ? settle() : 1;
+    return what.target().failed ? settle(what.target()) : 1;
 }
 
 // The target does what is last, as long as it keeps up, and we what is first.
@@ -430,7 +436,8 @@ void Errands::share()
         while (asks && left.bytes() > part && runner_.waiting() < PM_SHARE_AHEAD)
             leave(left.take_last(part));
         Sent ours{gathered_.window, gathered_.rank, gathered_.put, left.take_first(part)};
-        failed_ = failed_ || !ours.move();
+        if (!ours.move())
+            ours.target().failed = true;
     }
     left.clear();
 }
@@ -443,18 +450,17 @@ void Errands::leave(const Moves &pieces)
     errand.head = {gathered_.window->setup.id, 0, static_cast<std::uint32_t>(gathered_.rank), static_cast<std::uint32_t>(pieces.count() * sizeof(Piece)),
                    gathered_.put ? Errand::Kind::pull : Errand::Kind::push, 0, 0, static_cast<std::uint8_t>(gathered_.window->setup.rank)};
     std::memcpy(errand.data.data(), pieces.begin(), pieces.count() * sizeof(Piece));
-    sent_[slot_of(errand)] = {gathered_.window, gathered_.rank, gathered_.put, pieces};
-    post(nullptr, 0);
+    post(gathered_.window, gathered_.rank, gathered_.put, nullptr, 0) = pieces;
 }
 
-int Errands::settle()
+bool Errands::settle_all()
 {
     share();
-    wait();
+    const bool settled = wait();
     while (runner_.is_settled() && runner_.unseen() != 0)
         see();
     moves_ = false;
-    return std::exchange(failed_, false) ? -1 : 1;
+    return settled;
 }
 
 std::uint64_t open_mailboxes(pm_core *core)

@@ -46,6 +46,8 @@ typedef enum pm_departure {
 } pm_departure;
 
 int pm_prefers_pull(const pm_peer *peer);       /* of a large message */
+/* And where its sender receives another one meanwhile: with the pipeline each of the two would copy both. */
+int pm_prefers_pull_both_ways(const pm_peer *peer, size_t size);
 
 static inline pm_departure pm_departure_of(const pm_peer *peer, size_t size, int asks)
 {
@@ -76,6 +78,9 @@ int pm_wait_step(pm_core *core);
 int pm_wait_arm(pm_core *core);
 void pm_wait_sleep(pm_core *core, int nap);
 void pm_wait_disarm(pm_core *core);
+/* After a poll outside of a wait, where several threads call: yields as such a poll does with one thread. Who yields with a lock held takes it
+ * again before somebody who waits for it is awake. */
+void pm_wait_unlocked(void);
 
 /* True when there are more ranks on this host than cores for them. */
 int pm_crowded(pm_core *core);

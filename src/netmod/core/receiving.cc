@@ -232,7 +232,7 @@ int poll_devices(pm_core *core)
     core->spares = core->spared = done >= 0 && !core->gave_up && may_spare_polls(core) ? PM_SPARED_POLLS : 0;
     if (done != 0)
         something_came(core);
-    else if (core->oversubscribed && ++waiter.empty_polls > PM_EMPTY_POLLS_BEFORE_YIELD)
+    else if (core->oversubscribed && ++waiter.empty_polls > PM_EMPTY_POLLS_BEFORE_YIELD && !core->threads)
         sched_yield();
     return done;
 }

@@ -1,5 +1,6 @@
 // What processes of one host do in each other's memory: pulling, blocks that all can read, waking.
 #include "base/clock.h"
+#include "base/tuning.h"
 #include "netmod/core/shared.h"
 
 #include "netmod/core/state.h"
@@ -24,6 +25,17 @@ SharedMemory *shared_memory(const pm_core *core)
     return nullptr;
 }
 
+// Where ranks share cores, what is among the first messages to a peer is pulled in any case: it takes one turn of the receiver, and no new pages of shared
+// memory. Later ones go by the pipeline, which moves more at a time.
+bool is_new(const pm_peer *peer)
+{
+    const pm_core *core = peer->core;
+    if (core->rendezvous != pm::Rendezvous::automatic || !core->oversubscribed) [[likely]]
+        return false;
+    InsideGateOf inside(peer);
+    return peer->messages < PM_FIRST_MESSAGES_PULLED;
+}
+
 }  // namespace
 
 extern "C" {
@@ -34,7 +46,15 @@ int pm_prefers_pull(const pm_peer *peer)
     if (pm_can_offer(peer))
         return 1;
     SharedMemory *shared = shared_with(peer);
-    return peer->core->prefer_pull && shared != nullptr && shared->peer_can_pull(peer->used->peer());
+    return (peer->core->prefer_pull || is_new(peer)) && shared != nullptr && shared->peer_can_pull(peer->used->peer());
+}
+
+int pm_prefers_pull_both_ways(const pm_peer *peer, size_t size)
+{
+    pm::make_wait_plans(peer->core);
+    SharedMemory *shared = shared_with(peer);
+    return size > PM_SEND_NOW_LIMIT && size <= PM_PULL_BOTH_WAYS_LIMIT && peer->core->rendezvous == pm::Rendezvous::automatic &&
+           !peer->core->oversubscribed && shared != nullptr && shared->peer_can_pull(peer->used->peer());
 }
 
 int pm_pull(const pm_peer *peer, uint64_t address, const struct iovec *pieces, size_t count)
@@ -113,6 +133,11 @@ int pm_mapped_free(pm_core *core, void *block)
 {
     SharedMemory *shared = shared_memory(core);
     return shared != nullptr && shared->free_mapped(block);
+}
+
+int pm_is_beside(const pm_peer *peer)
+{
+    return pm::is_beside(peer);
 }
 
 int pm_on_host(const pm_peer *peer)

@@ -22,6 +22,8 @@ int pm_mapped_free(pm_core *core, void *block);
 
 /* Whether a peer is reached over shared memory; then [address, address + size) of its shared memory is at the answer here, or NULL. */
 int pm_on_host(const pm_peer *peer);
+/* And it reaches us there, whatever happens: both answer the same. */
+int pm_is_beside(const pm_peer *peer);
 int pm_has_ended(const pm_peer *peer);  /* a process of this host has; 0 when that is not known */
 void *pm_shared_view(pm_peer *peer, uint64_t address, size_t size);
 

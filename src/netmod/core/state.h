@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/company.h"
 #include "base/gate.h"
 #include "base/probe.h"
 #include "base/time.h"
@@ -173,6 +174,7 @@ struct Waiter {
     Time first_yield{};             // of it
     std::uint32_t empty_polls = 0;  // outside of one
     bool in_background = false;
+    Company company;                // on the core
 };
 extern constinit thread_local Waiter waiter __attribute__((tls_model("initial-exec")));
 

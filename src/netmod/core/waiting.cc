@@ -36,7 +36,8 @@ void pm::make_wait_plans(pm_core *core)
     core->wait_plan = pm::make_wait_plan(core->wait_mode, core->ranks_on_host, cores);
     core->background_plan = pm::make_wait_plan(core->background_mode, core->ranks_on_host, cores);
     core->prefer_pull = core->rendezvous == pm::Rendezvous::pull ||
-                        (core->rendezvous == pm::Rendezvous::automatic && core->ranks_on_host > PM_PIPELINE_RANKS_A_CORE * cores);
+                        (core->rendezvous == pm::Rendezvous::automatic &&
+                         (core->oversubscribed ? core->ranks_on_host > PM_PIPELINE_RANKS_A_CORE * cores : PM_PULL_WITH_OWN_CORES != 0));
     if (core->links.direct != nullptr)
         core->links.direct->attend_senders(!core->oversubscribed && !core->threads);
     core->planned.store(true, std::memory_order_release);  // [W2]
@@ -74,12 +75,17 @@ static int wait_longer(pm_core *core)
     pm::make_wait_plans(core);
     const pm::WaitPlan &own = waiter.in_background ? core->background_plan : core->wait_plan;
     pm::WaitAction action = own.action(waiter.idle_polls++);
+    if (action == pm::WaitAction::poll && waiter.company.is_here())
+        action = pm::WaitAction::glance;
     // Not before it has polled for a while: who answers at once is not late.
     if (pm::profile::on.load(std::memory_order_relaxed) && pm::profile::this_thread != nullptr &&
-        (waiter.idle_polls >= PM_POLLS_BEFORE_LATE || action != pm::WaitAction::poll)) [[unlikely]]
+        (waiter.idle_polls >= PM_POLLS_BEFORE_LATE || (action != pm::WaitAction::poll && action != pm::WaitAction::glance))) [[unlikely]]
         pm::profile::this_thread->waits();
     switch (action) {
         case pm::WaitAction::poll:
+            return 0;
+        case pm::WaitAction::glance:
+            waiter.company.glance();
             return 0;
         case pm::WaitAction::yield:
             yield(own);
@@ -96,8 +102,8 @@ int pm_wait_step(pm_core *core)
 {
     waiter.empty_polls = 0;
     // [W1] as in make_wait_plans(); pairs with [W2].
-    if (core->planned.load(std::memory_order_acquire) && waiter.idle_polls < core->wait_plan.polls && !waiter.in_background &&
-        !pm::profile::on.load(std::memory_order_relaxed)) [[likely]] {
+    if (core->planned.load(std::memory_order_acquire) && core->wait_plan.action(waiter.idle_polls) == pm::WaitAction::poll &&
+        !waiter.company.is_here() && !waiter.in_background && !pm::profile::on.load(std::memory_order_relaxed)) [[likely]] {
         ++waiter.idle_polls;
         return 0;
     }
@@ -114,6 +120,12 @@ int pm_wait_in_background(pm_core *core)
         return 0;
     std::this_thread::sleep_for(500us);
     return 1;
+}
+
+void pm_wait_unlocked(void)
+{
+    if (waiter.empty_polls > PM_EMPTY_POLLS_BEFORE_YIELD)
+        sched_yield();
 }
 
 void pm_wait_restart(void)

@@ -1,0 +1,212 @@
+/* Collectives that fail at one rank. It finds no memory: nobody waits for ever, and who is told of no error has the right result; each
+ * allocation that a call makes fails once, at the first rank of a host and at the last one. Or it expects another size: that is an error of
+ * this call, and not of the next.
+ * Those with counts for each rank are left out: MPICH does not look whether it has memory for its copies of them.
+ * With several hosts, or what MPICH takes for them (MPIR_CVAR_NUM_CLIQUES), the first rank speaks for its host. */
+#include "expect.h"
+
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *__libc_realloc(void *, size_t);
+
+static __thread long until = -1;        /* allocations before the one that fails; -1: none does */
+
+static int fails(void)
+{
+    return until >= 0 && until-- == 0;
+}
+
+void *malloc(size_t size)
+{
+    return fails() ? NULL : __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __libc_calloc(count, size);
+}
+
+void *realloc(void *memory, size_t size)
+{
+    return fails() ? NULL : __libc_realloc(memory, size);
+}
+
+/* C++: what lies below collectives ends the process when it has no memory. */
+void *_Znwm(size_t size);
+void *_Znwm(size_t size)
+{
+    return __libc_malloc(size);
+}
+
+enum { longest = 60000, ranks_max = 8 };
+static int from[ranks_max * longest * 2], to[ranks_max * longest * 2];
+static MPI_Comm comm;
+static MPI_Request request;
+static int count;
+static MPI_Datatype type;
+
+static int barrier(void) { return MPI_Barrier(comm); }
+static int bcast(void) { return MPI_Bcast(to, count, type, 0, comm); }
+static int gather(void) { return MPI_Gather(from, count, type, to, count, type, 0, comm); }
+static int scatter(void) { return MPI_Scatter(from, count, type, to, count, type, 0, comm); }
+static int allgather(void) { return MPI_Allgather(from, count, type, to, count, type, comm); }
+static int alltoall(void) { return MPI_Alltoall(from, count, type, to, count, type, comm); }
+static int reduce(void) { return MPI_Reduce(from, to, count, MPI_INT, MPI_SUM, 0, comm); }
+static int allreduce(void) { return MPI_Allreduce(from, to, count, MPI_INT, MPI_SUM, comm); }
+static int reduce_scatter_block(void) { return MPI_Reduce_scatter_block(from, to, count, MPI_INT, MPI_SUM, comm); }
+
+static int ended(int error) { return error ? error : MPI_Wait(&request, MPI_STATUS_IGNORE); }
+static int ibarrier(void) { return ended(MPI_Ibarrier(comm, &request)); }
+static int ibcast(void) { return ended(MPI_Ibcast(to, count, type, 0, comm, &request)); }
+static int igather(void) { return ended(MPI_Igather(from, count, type, to, count, type, 0, comm, &request)); }
+static int iscatter(void) { return ended(MPI_Iscatter(from, count, type, to, count, type, 0, comm, &request)); }
+static int iallgather(void) { return ended(MPI_Iallgather(from, count, type, to, count, type, comm, &request)); }
+static int ialltoall(void) { return ended(MPI_Ialltoall(from, count, type, to, count, type, comm, &request)); }
+static int ireduce(void) { return ended(MPI_Ireduce(from, to, count, MPI_INT, MPI_SUM, 0, comm, &request)); }
+static int iallreduce(void) { return ended(MPI_Iallreduce(from, to, count, MPI_INT, MPI_SUM, comm, &request)); }
+static int ireduce_scatter_block(void) { return ended(MPI_Ireduce_scatter_block(from, to, count, MPI_INT, MPI_SUM, comm, &request)); }
+static int persistent(void)
+{
+    int error = MPI_Allreduce_init(from, to, count, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &request);
+    if (error)
+        return error;
+    error = MPI_Start(&request);
+    if (error == MPI_SUCCESS)
+        error = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Request_free(&request);
+    return error;
+}
+static int iscan(void) { return ended(MPI_Iscan(from, to, count, MPI_INT, MPI_SUM, comm, &request)); }
+
+static const struct {
+    const char *name;
+    int (*call)(void);
+    int waits;                  /* all ranks for all: the first that fails at one fails at all */
+} blocking[] = {
+    { "barrier", barrier, 1 },
+    { "bcast", bcast, 0 },
+    { "gather", gather, 0 },
+    { "scatter", scatter, 0 },
+    { "allgather", allgather, 0 },
+    { "alltoall", alltoall, 0 },
+    { "reduce", reduce, 0 },
+    { "allreduce", allreduce, 1 },
+    { "reduce_scatter_block", reduce_scatter_block, 1 },
+}, later[] = {
+    { "ibarrier", ibarrier, 1 },
+    { "ibcast", ibcast, 0 },
+    { "igather", igather, 0 },
+    { "iscatter", iscatter, 0 },
+    { "iallgather", iallgather, 1 },
+    { "ialltoall", ialltoall, 1 },
+    { "ireduce", ireduce, 0 },
+    { "iallreduce", iallreduce, 1 },
+    { "ireduce_scatter_block", ireduce_scatter_block, 1 },
+    { "iscan", iscan, 0 },
+    { "allreduce_init", persistent, 0 },
+};
+
+/* The allocation of that number fails at `victim`. Whether there was one. */
+static int once(int (*call)(void), const char *name, int waits, int victim, int which)
+{
+    int error, all[2], mine[2] = { 0, 0 };
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    /* By now it has all that it will need later. */
+    for (int i = 0; i < 3; i++)
+        MPI_Barrier(comm);
+    /* What an allreduce leaves must be its own. */
+    to[0] = -1;
+    until = rank == victim ? which : -1;
+    error = call();
+    mine[0] = rank == victim && until < 0;
+    mine[1] = error != MPI_SUCCESS;
+    until = -1;
+    MPI_Allreduce(mine, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    EXPECT(error || strstr(name, "allreduce") == NULL || to[0] == ranks, "%s: the result is %d", name, to[0]);
+    EXPECT(all[0] || !all[1], "%s: an error, though nothing failed", name);
+    EXPECT(!waits || !all[1] || which > 0 || all[1] == ranks, "%s: %d of %d ranks have an error", name, all[1], ranks);
+    MPI_Comm_free(&comm);
+    return all[0];
+}
+
+static void each(int (*call)(void), const char *name, int waits)
+{
+    /* A longer alltoall goes between hosts by MPICH's algorithms, as does what ends later: they leave others waiting. */
+    const int victims[] = { 0, ranks - 1 }, sizes[] = { 1, 2000, strcmp(name, "alltoall") == 0 ? 10000 : longest };
+    MPI_Datatype with_gaps;
+    MPI_Type_vector(1, 1, 2, MPI_INT, &type);
+    MPI_Type_create_resized(type, 0, 2 * sizeof(int), &with_gaps);
+    MPI_Type_free(&type);
+    MPI_Type_commit(&with_gaps);
+    for (int victim = 0; victim < 2; victim++)
+        for (int size = 0; size < 3; size++)
+            for (int gaps = 0; gaps < 2; gaps++) {
+                count = sizes[size] / (strstr(name, "alltoall") || strstr(name, "gather") || strstr(name, "scatter") ? ranks : 1);
+                count = count ? count : 1;
+                type = gaps ? with_gaps : MPI_INT;
+                for (int which = 0; once(call, name, waits, victims[victim], which); which++) {
+                }
+            }
+    MPI_Type_free(&with_gaps);
+}
+
+static void all_blocking(void)
+{
+    for (unsigned i = 0; i < sizeof blocking / sizeof blocking[0]; i++)
+        each(blocking[i].call, blocking[i].name, blocking[i].waits);
+}
+
+static void all_later(void)
+{
+    for (unsigned i = 0; i < sizeof later / sizeof later[0]; i++)
+        each(later[i].call, later[i].name, later[i].waits);
+}
+
+/* The call with a count that is another one at one rank; -1: at none. How many ranks have an error. */
+static int errors_of(int (*call)(void), int wrong, const char *name)
+{
+    int all, failed;
+    count = rank == wrong ? 3 : 2;
+    for (int i = 0; i < ranks * count; i++)
+        to[i] = -1;
+    failed = call() != MPI_SUCCESS;
+    MPI_Allreduce(&failed, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    EXPECT(failed || wrong >= 0 || (to[0] == 1 && to[1] == 1), "%s: the result is %d %d", name, to[0], to[1]);
+    return all;
+}
+
+static void other_sizes(void)
+{
+    const char *names[] = { "scatter", "alltoall" };
+    int (*calls[])(void) = { scatter, alltoall };
+    type = MPI_INT;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    for (int i = 0; i < 3; i++)
+        MPI_Barrier(comm);
+    for (int which = 0; which < 2; which++)
+        for (int wrong = 0; wrong < ranks; wrong++) {
+            int failed = errors_of(calls[which], wrong, names[which]);
+            EXPECT(failed > 0, "%s: no error, though rank %d expects another size", names[which], wrong);
+            failed = errors_of(calls[which], -1, names[which]);
+            EXPECT(failed == 0, "%s: %d ranks have an error after rank %d had expected another size", names[which], failed, wrong);
+        }
+    MPI_Comm_free(&comm);
+}
+
+int main(int argc, char **argv)
+{
+    const struct part parts[] = {
+        { "blocking", all_blocking, 2, 0 },
+        { "later", all_later, 2, 0 },
+        { "other_sizes", other_sizes, 2, 0 },
+    };
+    MPI_Init(&argc, &argv);
+    for (int i = 0; i < ranks_max * longest * 2; i++)
+        from[i] = 1;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int status = run_parts(parts, sizeof parts / sizeof parts[0], argc, argv);
+    MPI_Finalize();
+    return status;
+}
