@@ -44,6 +44,17 @@
 #define PM_TEAM_OWN_CORES_GATHER SIZE_MAX
 #endif
 
+/* A long message that both ranks copy: from how many bytes on, into about how many parts, and how large these are.
+ * bench/run --only pingpong,rate,bibw,sendrecv --ranks 2 */
+#define PM_JOINT_LIMIT ((size_t) 32 << 10)
+#define PM_JOINT_LIMIT_BUSY ((size_t) 1 << 20)
+#define PM_JOINT_PARTS 8
+#define PM_JOINT_SMALLEST_PART ((size_t) 16 << 10)
+#define PM_JOINT_LARGEST_PART ((size_t) 128 << 10)
+
+/* So many more long messages to a peer than from it are a stream. bench/run --only pingpong,rate,bibw --ranks 2 */
+#define PM_LONG_MESSAGES_AHEAD 8
+
 /* Up to how many bytes MPI_Sendrecv goes by CMA, of ranks with cores of their own: there each copies once what the pipeline would have it copy
  * twice. Longer ones take long in the kernel. bench/run --only sendrecv */
 #define PM_PULL_BOTH_WAYS_LIMIT 262144

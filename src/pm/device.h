@@ -170,6 +170,9 @@ concept SharesMemory = requires(D device, typename D::Peer *peer, const typename
     { device.peer_can_pull(const_peer) } -> std::same_as<bool>;
     { device.prepare(peer) } -> std::same_as<Status>;
     { device.pull(peer, address, pieces, size) } -> std::same_as<bool>;
+    { device.open_joint(peer, size) } -> std::same_as<std::uint32_t>;
+    { device.pull_joint(peer, std::uint32_t{}, address, block, size) } -> std::same_as<bool>;
+    device.help_joint(peer, std::uint32_t{}, block, address, size);
     { device.read_memory(const_peer, address, block, size) } -> std::same_as<bool>;
     { device.write_memory(const_peer, address, block, size) } -> std::same_as<bool>;
     { device.read_pieces(const_peer, pieces, pieces, size) } -> std::same_as<bool>;

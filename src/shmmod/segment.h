@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "shmmod/joint.h"
 #include "shmmod/ring.h"
 
 namespace pm::shmem {
@@ -27,7 +28,7 @@ inline constexpr std::size_t header_room = 64 * 1024;  // a multiple of every pa
 inline constexpr std::size_t ring_room = 64 * 1024;
 inline constexpr std::size_t slot_room = ring_room + bulk_size;
 inline constexpr std::uint32_t slot_limit = 4096;
-inline constexpr std::uint64_t segment_magic = 0x39746573706d6f63;  // changes with the layout
+inline constexpr std::uint64_t segment_magic = 0x3a746573706d6f63;  // changes with the layout
 
 static_assert(sizeof(RingMemory<std::atomic>) <= ring_room);
 
@@ -61,6 +62,7 @@ struct SegmentHeader {
     alignas(line_pair) std::atomic<std::uint32_t> claimed;  // slots taken by senders, given back or not
     std::atomic<std::uint64_t> given_back[slot_limit / 64];  // see slots.h
     std::atomic<std::uint64_t> kept;                         // the same
+    alignas(line_pair) JointCopy<std::atomic> joint;         // of a message that the owner receives
 };
 
 // An mmap that is undone at the end.

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
@@ -38,6 +39,8 @@ constexpr std::chrono::milliseconds time_to_be_heard{1000};
 // Those of our own job: the launcher ends us with them, unless it was told not to.
 constexpr std::chrono::milliseconds time_to_be_ended{3000};
 constexpr std::size_t own_a_look = 8;
+// While a peer copies its last part.
+constexpr std::uint32_t looks_before_yield = 1 << 10, looks_before_question = 1 << 20;
 constexpr std::size_t most_departed = 256;
 
 // Whether the region is what the card says, and when its owner was started.
@@ -579,6 +582,49 @@ bool Shmem::pull(Peer *peer, std::uint64_t address, const iovec *pieces, std::si
         source += pieces[i].iov_len;
     }
     return true;
+}
+
+std::uint32_t Shmem::open_joint(Peer *peer, std::size_t size)
+{
+    if (peer->not_joint || !JointParts(size).are_few())
+        return 0;
+    if (++joint_number_ == 0)
+        ++joint_number_;
+    header_->joint.open(joint_number_);
+    return joint_number_;
+}
+
+bool Shmem::pull_joint(Peer *peer, std::uint32_t number, std::uint64_t address, void *place, std::size_t size)
+{
+    const JointParts parts(size);
+    const std::uint32_t count = parts.count();
+    bool pulled = true;
+    std::uint32_t taken = 0;
+    for (std::uint32_t part; (part = header_->joint.take(number, count)) != count; ++taken) {
+        iovec piece{static_cast<std::byte *>(place) + parts.offset(part), parts.size(part)};
+        pulled = pulled && pull(peer, address + parts.offset(part), &piece, 1);
+    }
+    // It is at its last part, unless somebody has taken its core.
+    for (std::uint32_t looks = 1; !header_->joint.finished(count - taken); ++looks) {
+        if (looks % looks_before_yield == 0)
+            sched_yield();
+        if (looks % looks_before_question == 0 && process_has_ended(peer->process))
+            return false;
+    }
+    if (pulled && header_->joint.failed()) [[unlikely]] {
+        peer->not_joint = true;
+        iovec all{place, size};
+        return pull(peer, address, &all, 1);
+    }
+    return pulled;
+}
+
+void Shmem::help_joint(Peer *peer, std::uint32_t number, const void *data, std::uint64_t place, std::size_t size)
+{
+    JointCopy<std::atomic> &joint = header_of(peer)->joint;
+    const JointParts parts(size);
+    for (std::uint32_t part; (part = joint.take(number, parts.count())) != parts.count();)
+        joint.has_copied(write_memory(peer, place + parts.offset(part), static_cast<const std::byte *>(data) + parts.offset(part), parts.size(part)));
 }
 
 // Nobody will make room at one who is dead.

@@ -67,6 +67,7 @@ class Shmem {
         bool left = false;           // it has said that it sends us nothing more
         Time ended_since = never;    // it has not, and its process has been seen to have ended
         bool not_woken = false;      // by us, and it knows
+        bool not_joint = false;      // it could not write to our memory
         std::uint64_t identity() const { return card.token + card.region; }
     };
 
@@ -196,6 +197,11 @@ class Shmem {
     Status prepare(Peer *peer) { return peer->ready != nullptr ? Status::ok : attach(peer); }
     // Copies from the peer's memory; false when it cannot be read.
     bool pull(Peer *peer, std::uint64_t address, const iovec *pieces, std::size_t count);
+    // The same together with the peer, as far as it looks meanwhile (joint.h): it has to be told the number, and helps; then we pull. 0: better alone. One
+    // at a time, of a peer that is prepared.
+    std::uint32_t open_joint(Peer *peer, std::size_t size);
+    bool pull_joint(Peer *peer, std::uint32_t number, std::uint64_t address, void *place, std::size_t size);
+    void help_joint(Peer *peer, std::uint32_t number, const void *data, std::uint64_t place, std::size_t size);
     // By the kernel, of a peer that is prepared. No lock needed.
     bool read_memory(const Peer *peer, std::uint64_t address, void *data, std::size_t size) const
     {
@@ -332,6 +338,7 @@ class Shmem {
     std::vector<Peer *> own_;      // and of ours, in the order in which they are looked after
     // Senders that left before we were connected to them, the last of many.
     std::deque<std::uint64_t> departed_;
+    std::uint32_t joint_number_ = 0;  // of the last one
     bool leaving_ = false;
     Time looked_{};
     Error failure_, unmapped_;

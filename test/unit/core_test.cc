@@ -202,7 +202,7 @@ TEST_F(Core, AnUnknownSettingIsAnErrorThatListsTheKnownWords)
                                                {&pm_setup::priority, {"nonsense", "given", "measure"}},
                                                {&pm_setup::routes, {"nonsense", "off", "init", "text", "json", ".html"}},
                                                {&pm_setup::wait, {"nonsense", "auto", "spin", "yield", "sleep"}},
-                                               {&pm_setup::rendezvous, {"nonsense", "auto", "pipeline", "cma"}},
+                                               {&pm_setup::rendezvous, {"nonsense", "auto", "pipeline", "cma", "both"}},
                                                {&pm_setup::shmem_backing, {"nonsense", "auto", "memfd", "devshm"}}}) {
         pm_setup setup = default_setup();
         setup.*wrong.setting = "nonsense";
@@ -598,7 +598,7 @@ TEST_F(Core, TheRendezvousFollowsTheSettingAndTheNumberOfRanks)
         bool pull;
     };
     for (auto [rendezvous, ranks, pull] : {Case{"pipeline", 1, false}, {"pipeline", 10'000, false}, {"auto", 1, PM_PULL_WITH_OWN_CORES != 0},
-                                           {"auto", 10'000, true}, {"cma", 1, true}, {"cma", 10'000, true}}) {
+                                           {"auto", 10'000, true}, {"cma", 1, true}, {"cma", 10'000, true}, {"both", 1, true}, {"both", 10'000, true}}) {
         pm_setup setup = default_setup();
         setup.rendezvous = rendezvous;
         setup.ranks_on_host = ranks;

@@ -159,7 +159,8 @@ TEST(Settings, KnowsTheRendezvousByName)
     EXPECT_EQ(parse_rendezvous("auto").value(), Rendezvous::automatic);
     EXPECT_EQ(parse_rendezvous("pipeline").value(), Rendezvous::pipeline);
     EXPECT_EQ(parse_rendezvous("cma").value(), Rendezvous::pull);
-    expect_error_with(parse_rendezvous("pull"), {"\"pull\"", "auto", "pipeline", "cma", "MPIR_CVAR_CH4_COMPOSITE_SHMEM_RNDV"});
+    EXPECT_EQ(parse_rendezvous("both").value(), Rendezvous::joint);
+    expect_error_with(parse_rendezvous("pull"), {"\"pull\"", "auto", "pipeline", "cma", "both", "MPIR_CVAR_CH4_COMPOSITE_SHMEM_RNDV"});
     expect_error_with(parse_rendezvous(""), {"\"\"", "auto", "pipeline", "cma"});
 }
 

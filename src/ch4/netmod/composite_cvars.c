@@ -86,9 +86,10 @@ cvars:
       scope       : MPI_T_SCOPE_LOCAL
       description : >-
         How large messages travel inside a host. pipeline copies through shared memory with both cores; cma lets the
-        receiver read the sender's memory (one copy, where the kernel allows it); auto takes pipeline where up to four
-        ranks share a core and cma otherwise; and cma for the first messages to a peer where ranks share cores, and for
-        MPI_Sendrecv of up to 256 KB where they do not; on x86 cma wherever they do not.
+        receiver read the sender's memory (one copy, where the kernel allows it); both is cma where the sender, if it
+        waits in MPI, copies a part; auto takes pipeline where up to four ranks share a core and cma otherwise; and cma
+        for the first messages to a peer where ranks share cores, and for MPI_Sendrecv of up to 256 KB where they do
+        not; on x86 both wherever they do not.
 
     - name        : MPIR_CVAR_CH4_COMPOSITE_SHMEM_BACKING
       category    : CH4_COMPOSITE

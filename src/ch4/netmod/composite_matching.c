@@ -591,7 +591,7 @@ bool MPIDI_COMPOSITE_sendrecv(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
     if (dest == MPI_PROC_NULL || source == MPI_PROC_NULL || MPIDI_is_self_comm(comm))
         return false;
     MPIDI_Datatype_get_info(sendcount, sendtype, contiguous, size, type, true_lb);
-    if (!contiguous || size > PM_SEND_NOW_LIMIT ||
+    if (!contiguous || size > PM_SURELY_NOW_LIMIT ||
         !MPIDI_COMPOSITE_send_short(MPIDI_COMPOSITE_peer(comm, dest), comm->rank, sendtag, comm->context_id + MPIR_CONTEXT_INTRA_PT2PT,
                                     MPIR_get_contig_ptr(sendbuf, true_lb), size))
         return false;

@@ -12,6 +12,7 @@ typedef struct {
     pm_core *core;              /* of the process, from MPI_Init to MPI_Finalize; NULL when no device could be opened */
     int handler_short;          /* a message to be matched, with a header of ours */
     int handler_pulled;         /* the receiver has read a message from our memory */
+    int handler_help;           /* it copies one, and we may copy parts of it, too */
     int handler_dynamic;        /* greetings between processes that meet at run time */
     int handler_report;         /* what a rank has to say at the end */
 } MPIDI_COMPOSITE_global_t;

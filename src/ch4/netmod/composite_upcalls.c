@@ -241,7 +241,7 @@ static struct {
     uint32_t uses;
     uint32_t next;              /* of the free ones; announced_room: none */
 } *announced;
-static uint32_t announced_room, announced_free;
+static uint32_t announced_room, announced_free, announced_used;
 
 /* Whose it is comes there afterwards. */
 static bool note_announced(uint64_t * number)
@@ -261,6 +261,7 @@ static bool note_announced(uint64_t * number)
     }
     place = announced_free;
     announced_free = announced[place].next;
+    announced_used++;
     *number = (uint64_t) ++announced[place].uses << 32 | place;
     return true;
 }
@@ -270,18 +271,24 @@ static void forget_announced(uint32_t place)
     announced[place].request = NULL;
     announced[place].next = announced_free;
     announced_free = place;
+    announced_used--;
 }
 
 /* NULL: there is none with this number, or not any more. */
+static MPIR_Request *find_announced(uint64_t number)
+{
+    uint32_t place = (uint32_t) number;
+
+    return place < announced_room && announced[place].uses == (uint32_t) (number >> 32) ? announced[place].request : NULL;
+}
+
 static MPIR_Request *take_announced(uint64_t number)
 {
     uint32_t place = (uint32_t) number;
-    MPIR_Request *sreq;
+    MPIR_Request *sreq = find_announced(number);
 
-    if (place >= announced_room || announced[place].uses != (uint32_t) (number >> 32) || announced[place].request == NULL)
-        return NULL;
-    sreq = announced[place].request;
-    forget_announced(place);
+    if (sreq)
+        forget_announced(place);
     return sreq;
 }
 
@@ -560,6 +567,29 @@ int MPIDI_COMPOSITE_isend_both_ways(const void *buf, MPI_Aint count, MPI_Datatyp
     return MPID_Isend(buf, count, datatype, rank, tag, comm, context_offset, request);
 }
 
+/* What the sender of an announced message is told when it may copy a part of it. */
+typedef struct {
+    uint64_t number;            /* of the announcement */
+    uint64_t place, size;       /* at the receiver */
+    uint32_t joint, unused;     /* the number of the copy that both make; 0 */
+} help_header_t;
+
+/* Copies `size` bytes of an announced message, with its sender where that is quicker. */
+static int pull(MPIR_Request * rreq, const MPIDI_COMPOSITE_announced_t * there, void *place, size_t size)
+{
+    int source = MPIDIG_REQUEST(rreq, u.recv.source);
+    pm_peer *peer = MPIDI_COMPOSITE_peer(rreq->comm, source);
+    uint32_t joint = pm_joint_open(peer, size, announced_used != 0);
+    struct iovec piece = { place, size };
+
+    if (joint) {
+        const help_header_t help = { there->number, (uint64_t) (uintptr_t) place, size, joint, 0 };
+        if (MPIDI_NM_am_send_hdr_reply(rreq->comm, source, MPIDI_COMPOSITE_global.handler_help, &help, sizeof help, 0, 0) == MPI_SUCCESS)
+            return pm_joint_pull(peer, joint, there->address, place, size);
+    }
+    return pm_pull(peer, there->address, &piece, 1);
+}
+
 /* The receive for an announced message is known: copy it from the sender's memory, or ask for it when that fails. */
 int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq)
 {
@@ -574,25 +604,23 @@ int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq)
     size_t size = incoming->in_data_sz;
     int source = MPIDIG_REQUEST(rreq, u.recv.source);
     MPIR_Comm *comm = rreq->comm;
-    struct iovec piece;
 
     if (address & IS_OFFER)
         return take_matched(rreq, (void *) (uintptr_t) (address & ~IS_OFFER));
     MPIDI_Datatype_get_info(MPIDIG_REQUEST(rreq, count), MPIDIG_REQUEST(rreq, datatype), contiguous, room, type, true_lb);
     if (contiguous) {
-        piece.iov_base = MPIR_get_contig_ptr(MPIDIG_REQUEST(rreq, buffer), true_lb);
-        piece.iov_len = MPL_MIN(size, room);
-        pulled = pm_pull(MPIDI_COMPOSITE_peer(comm, source), address, &piece, 1);
+        void *place = MPIR_get_contig_ptr(MPIDIG_REQUEST(rreq, buffer), true_lb);
+        size_t fits = MPL_MIN(size, room);
+        pulled = pull(rreq, &there, place, fits);
         if (pulled == PM_OK)
-            MPIR_STATUS_SET_COUNT(rreq->status, piece.iov_len);
+            MPIR_STATUS_SET_COUNT(rreq->status, fits);
     } else {
-        piece.iov_base = MPL_malloc(size, MPL_MEM_BUFFER);
-        piece.iov_len = size;
-        MPIR_ERR_CHKANDJUMP(piece.iov_base == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
-        pulled = pm_pull(MPIDI_COMPOSITE_peer(comm, source), address, &piece, 1);
+        void *all = MPL_malloc(size, MPL_MEM_BUFFER);
+        MPIR_ERR_CHKANDJUMP(all == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+        pulled = pull(rreq, &there, all, size);
         if (pulled == PM_OK)
-            MPIDIG_recv_copy(piece.iov_base, rreq);
-        MPL_free(piece.iov_base);
+            MPIDIG_recv_copy(all, rreq);
+        MPL_free(all);
     }
     if (pulled != PM_OK)
         return MPIDIG_do_cts(rreq);
@@ -605,6 +633,28 @@ int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq)
     return mpi_errno;
   fn_fail:
     goto fn_exit;
+}
+
+/* The receiver copies our bytes, and we may, too. */
+static bool help(const pm_envelope * envelope)
+{
+    help_header_t header;
+    MPIR_Request *sreq;
+    int contiguous;
+    MPI_Aint true_lb;
+    size_t size;
+    MPIR_Datatype *type ATTRIBUTE((unused));
+
+    memcpy(&header, envelope->header, sizeof header);
+    sreq = find_announced(header.number);
+    if (sreq == NULL)
+        return false;
+    MPIDI_Datatype_get_info(MPIDIG_REQUEST(sreq, count), MPIDIG_REQUEST(sreq, datatype), contiguous, size, type, true_lb);
+    if (header.size > size)
+        return false;
+    pm_joint_help(MPIDI_COMPOSITE_peer(sreq->comm, MPIDIG_REQUEST(sreq, u.send.dest)), header.joint,
+                  MPIR_get_contig_ptr(MPIDIG_REQUEST(sreq, buffer), true_lb), header.place, header.size);
+    return true;
 }
 
 /* The receiver has our bytes. */
@@ -729,4 +779,5 @@ void MPIDI_COMPOSITE_register_own(void)
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         register_tag(own[i].tag, own[i].name, own[i].smallest_header, own[i].for_strangers);
     MPIDI_COMPOSITE_global.handler_pulled = MPIDI_COMPOSITE_handle("pulled", pulled, sizeof(uint64_t), false);
+    MPIDI_COMPOSITE_global.handler_help = MPIDI_COMPOSITE_handle("help", help, sizeof(help_header_t), false);
 }

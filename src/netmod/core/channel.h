@@ -49,6 +49,9 @@ class SharedMemory {
     virtual bool peer_can_pull(const void *peer) = 0;
     virtual bool prepare(void *peer) = 0;
     virtual bool pull(void *peer, std::uint64_t address, const iovec *pieces, std::size_t count) = 0;
+    virtual std::uint32_t open_joint(void *peer, std::size_t size) = 0;
+    virtual bool pull_joint(void *peer, std::uint32_t number, std::uint64_t address, void *place, std::size_t size) = 0;
+    virtual void help_joint(void *peer, std::uint32_t number, const void *data, std::uint64_t place, std::size_t size) = 0;
     virtual bool read_memory(const void *peer, std::uint64_t address, void *data, std::size_t size) = 0;
     virtual bool write_memory(const void *peer, std::uint64_t address, const void *data, std::size_t size) = 0;
     virtual bool read_pieces(const void *peer, const iovec *here, const iovec *there, std::size_t count) = 0;
@@ -193,6 +196,15 @@ class SharedMemoryOf final : public SharedMemory {
     bool pull(void *peer, std::uint64_t address, const iovec *pieces, std::size_t count) override
     {
         return device_->pull(of(peer), address, pieces, count);
+    }
+    std::uint32_t open_joint(void *peer, std::size_t size) override { return device_->open_joint(of(peer), size); }
+    bool pull_joint(void *peer, std::uint32_t number, std::uint64_t address, void *place, std::size_t size) override
+    {
+        return device_->pull_joint(of(peer), number, address, place, size);
+    }
+    void help_joint(void *peer, std::uint32_t number, const void *data, std::uint64_t place, std::size_t size) override
+    {
+        device_->help_joint(of(peer), number, data, place, size);
     }
     bool read_memory(const void *peer, std::uint64_t address, void *data, std::size_t size) override
     {

@@ -45,15 +45,25 @@ typedef enum pm_departure {
     PM_DEPARTS_BY_PULL,         /* the receiver is told where it is, and pulls it */
 } pm_departure;
 
+/* Up to so many bytes nothing else is quicker. Longer ones are copied by the kernel in less time than through shared memory on x86, but where they follow
+ * each other both cores copy at once: so they are pulled where the peer answers (pm_departure_of_longer()).
+ * bench/run --only pingpong,rate,bibw,sendrecv --ranks 2 */
+#if defined(__x86_64__)
+#define PM_SURELY_NOW_LIMIT 4096
+#else
+#define PM_SURELY_NOW_LIMIT PM_SEND_NOW_LIMIT
+#endif
+
 int pm_prefers_pull(const pm_peer *peer);       /* of a large message */
+pm_departure pm_departure_of_longer(pm_peer *peer, size_t size, int asks);
 /* And where its sender receives another one meanwhile: with the pipeline each of the two would copy both. */
 int pm_prefers_pull_both_ways(const pm_peer *peer, size_t size);
 
-static inline pm_departure pm_departure_of(const pm_peer *peer, size_t size, int asks)
+static inline pm_departure pm_departure_of(pm_peer *peer, size_t size, int asks)
 {
-    if (__builtin_expect(size <= PM_SEND_NOW_LIMIT && !asks, 1))
+    if (__builtin_expect(size <= PM_SURELY_NOW_LIMIT && !asks, 1))
         return PM_DEPARTS_NOW;
-    return size > PM_SEND_NOW_LIMIT && pm_prefers_pull(peer) ? PM_DEPARTS_BY_PULL : PM_DEPARTS_LATER;
+    return pm_departure_of_longer(peer, size, asks);
 }
 
 /* Of a longer message to be matched: 1 when it may leave by pm_send() before the receiver has named a place. No such message is longer than
@@ -68,7 +78,7 @@ int pm_progress(pm_core *core);
 int pm_sends_queued(pm_core *core);
 
 /* The receiver reads the sender's memory. */
-int pm_pull(const pm_peer *peer, uint64_t address, const struct iovec *pieces, size_t count);
+int pm_pull(pm_peer *peer, uint64_t address, const struct iovec *pieces, size_t count);
 
 /* Waiting. After a pm_progress() that did nothing: pm_wait_step() polls again at once or yields and answers 0, or answers 1 when
  * it is time to sleep. Then: pm_wait_arm(); when it answers 1 and the caller still has nothing to do, pm_wait_sleep(); always

@@ -41,6 +41,8 @@ void *sink_arrived(void *context, const pm::Envelope &envelope, void *piece, std
     core->bytes_received[channel] += total;
     if (envelope.source != nullptr && envelope.source->ungranted.load(std::memory_order_relaxed) != 0) [[unlikely]]
         envelope.source->ungranted.store(0, std::memory_order_relaxed);
+    if (total > PM_SURELY_NOW_LIMIT && envelope.source != nullptr)
+        envelope.source->sent_long();
     return handler.arrived(core, &envelope, piece, piece_size, total);
 }
 

@@ -36,6 +36,46 @@ bool is_new(const pm_peer *peer)
     return peer->messages < PM_FIRST_MESSAGES_PULLED;
 }
 
+bool is_prepared(const pm_peer *peer, SharedMemory *shared)
+{
+    InsideGateOf inside(peer);
+    return shared->prepare(peer->used->peer());
+}
+
+bool pulls_jointly(const pm_peer *peer)
+{
+    pm::make_wait_plans(peer->core);
+    SharedMemory *shared = shared_with(peer);
+    return peer->core->pulls_jointly && shared != nullptr && shared->peer_can_pull(peer->used->peer());
+}
+
+// Whether the peer sends long messages, too, not many fewer than we do. It is asked for each of ours.
+bool is_answered(pm_peer *peer)
+{
+    const std::uint8_t ahead = peer->ahead.load(std::memory_order_relaxed);
+    if (ahead == PM_LONG_MESSAGES_AHEAD)
+        return false;
+    peer->ahead.store(ahead + 1, std::memory_order_relaxed);
+    return true;
+}
+
+// With what it took, and how much it was.
+template <class Pull>
+int pull_by(pm_peer *peer, size_t size, Pull &&pull)
+{
+    peer->sent_long();
+    SharedMemory *shared = shared_with(peer);
+    bool timed = pm::profile::on.load(std::memory_order_relaxed);
+    pm::Time begin = timed ? pm::clock_now() : pm::Time{};
+    if (shared == nullptr || !is_prepared(peer, shared) || !pull(shared))
+        return failed({pm::Status::failed, "shmem: the memory of a peer on this host could not be read"});
+    if (timed)
+        peer->core->pulling += pm::clock_now() - begin;
+    peer->core->pulls++;
+    peer->core->bytes_pulled += size;
+    return PM_OK;
+}
+
 }  // namespace
 
 extern "C" {
@@ -49,31 +89,49 @@ int pm_prefers_pull(const pm_peer *peer)
     return (peer->core->prefer_pull || is_new(peer)) && shared != nullptr && shared->peer_can_pull(peer->used->peer());
 }
 
+pm_departure pm_departure_of_longer(pm_peer *peer, size_t size, int asks)
+{
+    if (size > PM_SEND_NOW_LIMIT)
+        return pm_prefers_pull(peer) ? PM_DEPARTS_BY_PULL : PM_DEPARTS_LATER;
+    if (asks)
+        return PM_DEPARTS_LATER;
+    return size > PM_SURELY_NOW_LIMIT && pulls_jointly(peer) && is_answered(peer) ? PM_DEPARTS_BY_PULL : PM_DEPARTS_NOW;
+}
+
 int pm_prefers_pull_both_ways(const pm_peer *peer, size_t size)
 {
     pm::make_wait_plans(peer->core);
     SharedMemory *shared = shared_with(peer);
-    return size > PM_SEND_NOW_LIMIT && size <= PM_PULL_BOTH_WAYS_LIMIT && peer->core->rendezvous == pm::Rendezvous::automatic &&
+    return size > PM_SURELY_NOW_LIMIT && size <= PM_PULL_BOTH_WAYS_LIMIT && peer->core->rendezvous == pm::Rendezvous::automatic &&
            !peer->core->oversubscribed && shared != nullptr && shared->peer_can_pull(peer->used->peer());
 }
 
-int pm_pull(const pm_peer *peer, uint64_t address, const struct iovec *pieces, size_t count)
+int pm_pull(pm_peer *peer, uint64_t address, const struct iovec *pieces, size_t count)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < count; ++i)
+        size += pieces[i].iov_len;
+    return pull_by(peer, size, [&](SharedMemory *shared) { return shared->pull(peer->used->peer(), address, pieces, count); });
+}
+
+uint32_t pm_joint_open(const pm_peer *peer, size_t size, int busy)
 {
     SharedMemory *shared = shared_with(peer);
-    auto reachable = [&] {
-        InsideGateOf inside(peer);
-        return shared != nullptr && shared->prepare(peer->used->peer());
-    };
-    bool timed = pm::profile::on.load(std::memory_order_relaxed);
-    pm::Time begin = timed ? pm::clock_now() : pm::Time{};
-    if (!reachable() || !shared->pull(peer->used->peer(), address, pieces, count))
-        return failed({pm::Status::failed, "shmem: the memory of a peer on this host could not be read"});
-    if (timed)
-        peer->core->pulling += pm::clock_now() - begin;
-    peer->core->pulls++;
-    for (size_t i = 0; i < count; ++i)
-        peer->core->bytes_pulled += pieces[i].iov_len;
-    return PM_OK;
+    return peer->core->pulls_jointly && size >= (busy ? PM_JOINT_LIMIT_BUSY : PM_JOINT_LIMIT) && shared != nullptr && is_prepared(peer, shared)
+               ? shared->open_joint(peer->used->peer(), size)
+               : 0;
+}
+
+int pm_joint_pull(pm_peer *peer, uint32_t number, uint64_t address, void *place, size_t size)
+{
+    return pull_by(peer, size, [&](SharedMemory *shared) { return shared->pull_joint(peer->used->peer(), number, address, place, size); });
+}
+
+void pm_joint_help(const pm_peer *peer, uint32_t number, const void *data, uint64_t place, size_t size)
+{
+    SharedMemory *shared = shared_with(peer);
+    if (shared != nullptr && is_prepared(peer, shared))
+        shared->help_joint(peer->used->peer(), number, data, place, size);
 }
 
 int pm_read_memory(const pm_peer *peer, uint64_t address, void *data, size_t size)

@@ -27,6 +27,13 @@ int pm_is_beside(const pm_peer *peer);
 int pm_has_ended(const pm_peer *peer);  /* a process of this host has; 0 when that is not known */
 void *pm_shared_view(pm_peer *peer, uint64_t address, size_t size);
 
+/* A large message that is pulled, by its sender, too, as far as that looks in time. The receiver opens it, tells the sender the number that it gets, and
+ * pulls; 0: better alone. `busy`: others are to pull from this process, so that the sender, too, may have something to pull. The sender helps when it is told.
+ * pm_joint_pull() is as pm_pull(). */
+uint32_t pm_joint_open(const pm_peer *peer, size_t size, int busy);
+int pm_joint_pull(pm_peer *peer, uint32_t number, uint64_t address, void *place, size_t size);
+void pm_joint_help(const pm_peer *peer, uint32_t number, const void *data, uint64_t place, size_t size);
+
 /* Any memory of a peer whose shared memory has been viewed, by the kernel: 1, or 0 when it is not allowed or the peer is gone. No lock needed. */
 int pm_read_memory(const pm_peer *peer, uint64_t address, void *data, size_t size);
 /* Whether the settings allow it; whether the kernel does is found out by trying. */

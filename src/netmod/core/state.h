@@ -83,6 +83,7 @@ struct pm_peer {
     pm::UsedPath used;         // one of `paths`
     bool settled = false;      // the path is proved; another one would break the order
     bool listed = false;       // in pm_core::queued
+    std::atomic<std::uint8_t> ahead{0};  // long messages to it, less those that it sent: halved with each of these
     std::atomic<std::size_t> ungranted{0};  // bytes that left without a grant since it was last heard
     pm::Time parted = pm::never;  // when it became one of pm_core::parting
     std::uint64_t messages = 0, bytes = 0;  // sent
@@ -91,6 +92,8 @@ struct pm_peer {
 
     // In the order of the rule. Where SHMEM leads there is no other.
     std::vector<std::unique_ptr<pm::Path>> paths;
+
+    void sent_long() { ahead.store(ahead.load(std::memory_order_relaxed) / 2, std::memory_order_relaxed); }
 
     // Its card; of a job of n processes on a host most of n * n are never read.
     std::uint64_t id = 0;
@@ -157,7 +160,7 @@ struct pm_core {
     int ranks_on_host = 1;
     std::atomic<bool> planned{false};
     bool oversubscribed = false;
-    bool prefer_pull = false;
+    bool prefer_pull = false, pulls_jointly = false;
     pm::WaitPlan wait_plan{}, background_plan{};
 
     void (*idle)() = nullptr;

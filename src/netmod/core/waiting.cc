@@ -35,9 +35,11 @@ void pm::make_wait_plans(pm_core *core)
     core->oversubscribed = pm::oversubscribed(core->ranks_on_host, cores);
     core->wait_plan = pm::make_wait_plan(core->wait_mode, core->ranks_on_host, cores);
     core->background_plan = pm::make_wait_plan(core->background_mode, core->ranks_on_host, cores);
-    core->prefer_pull = core->rendezvous == pm::Rendezvous::pull ||
+    core->pulls_jointly = core->rendezvous == pm::Rendezvous::joint ||
+                          (core->rendezvous == pm::Rendezvous::automatic && !core->oversubscribed && PM_PULL_WITH_OWN_CORES != 0);
+    core->prefer_pull = core->pulls_jointly || core->rendezvous == pm::Rendezvous::pull ||
                         (core->rendezvous == pm::Rendezvous::automatic &&
-                         (core->oversubscribed ? core->ranks_on_host > PM_PIPELINE_RANKS_A_CORE * cores : PM_PULL_WITH_OWN_CORES != 0));
+                         core->oversubscribed && core->ranks_on_host > PM_PIPELINE_RANKS_A_CORE * cores);
     if (core->links.direct != nullptr)
         core->links.direct->attend_senders(!core->oversubscribed && !core->threads);
     core->planned.store(true, std::memory_order_release);  // [W2]

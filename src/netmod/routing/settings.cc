@@ -179,9 +179,11 @@ Result<Rendezvous> parse_rendezvous(std::string_view text)
         return Rendezvous::pipeline;
     if (text == "cma")
         return Rendezvous::pull;
+    if (text == "both")
+        return Rendezvous::joint;
     return Error{Status::invalid,
                  "unknown rendezvous \"" + std::string(text) +
-                     "\" in MPIR_CVAR_CH4_COMPOSITE_SHMEM_RNDV; known are auto, pipeline, cma"};
+                     "\" in MPIR_CVAR_CH4_COMPOSITE_SHMEM_RNDV; known are auto, pipeline, cma, both"};
 }
 
 Error check_priority(std::string_view text)

@@ -30,7 +30,7 @@ const std::vector<std::string> &known_devices();
 // "auto", or a list such as "shmem,udp", best first.
 Result<std::vector<std::string>> parse_devices(std::string_view text);
 
-enum class Rendezvous { automatic, pipeline, pull };
+enum class Rendezvous { automatic, pipeline, pull, joint };
 Result<Rendezvous> parse_rendezvous(std::string_view text);
 
 // Whether these mean something: "given" or "measure"; "off", "init", "text", "json" or a name with an ending that tells a format.
