@@ -48,7 +48,7 @@
  * bench/run --only pingpong,rate,bibw,sendrecv --ranks 2 */
 #define PM_JOINT_LIMIT ((size_t) 32 << 10)
 #define PM_JOINT_LIMIT_BUSY ((size_t) 1 << 20)
-#define PM_JOINT_PARTS 8
+#define PM_JOINT_PARTS 4
 #define PM_JOINT_SMALLEST_PART ((size_t) 16 << 10)
 #define PM_JOINT_LARGEST_PART ((size_t) 128 << 10)
 

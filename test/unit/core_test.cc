@@ -590,6 +590,33 @@ TEST_F(Core, WhereRanksShareCoresTheFirstMessagesToAPeerArePulled)
     }
 }
 
+// Up to PM_SEND_NOW_LIMIT bytes, where a pull pays at all: what is answered is pulled, a stream is not.
+TEST_F(Core, AStreamOfLongMessagesLeavesAtOnce)
+{
+    pm_setup setup = default_setup();
+    setup.rendezvous = "both";
+    open(setup);
+    ASSERT_EQ(send(1, nothing), PM_OK);
+    progress();
+    std::uint64_t word = 1, copy = 0;
+    iovec piece{&copy, sizeof copy};
+    auto answer = [&] { return pm_pull(self, reinterpret_cast<std::uint64_t>(&word), &piece, 1) == PM_OK; };
+    const bool pulls = answer() && PM_SURELY_NOW_LIMIT < PM_SEND_NOW_LIMIT;
+    const pm_departure answered = pulls ? PM_DEPARTS_BY_PULL : PM_DEPARTS_NOW;
+    for (int i = 0; i < 3 * PM_LONG_MESSAGES_AHEAD; ++i) {
+        EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT, 0), answered) << i;
+        answer();
+    }
+    for (int i = 0; i < PM_LONG_MESSAGES_AHEAD; ++i)
+        (void)pm_departure_of(self, PM_SEND_NOW_LIMIT, 0);
+    EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT, 0), PM_DEPARTS_NOW) << "a stream";
+    EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT, 0), PM_DEPARTS_NOW);
+    answer();
+    EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT, 0), answered) << "it has answered";
+    EXPECT_EQ(pm_departure_of(self, PM_SURELY_NOW_LIMIT, 0), PM_DEPARTS_NOW);
+    close();
+}
+
 TEST_F(Core, TheRendezvousFollowsTheSettingAndTheNumberOfRanks)
 {
     struct Case {
@@ -611,7 +638,7 @@ TEST_F(Core, TheRendezvousFollowsTheSettingAndTheNumberOfRanks)
         bool possible = pm_pull(self, reinterpret_cast<std::uint64_t>(&word), &piece, 1) == PM_OK;
         EXPECT_EQ(pm_prefers_pull(self) != 0, pull && possible) << rendezvous << " with " << ranks << " ranks";
         const pm_departure large = pull && possible ? PM_DEPARTS_BY_PULL : PM_DEPARTS_LATER;
-        EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT, 0), PM_DEPARTS_NOW);
+        EXPECT_EQ(pm_departure_of(self, PM_SURELY_NOW_LIMIT, 0), PM_DEPARTS_NOW);
         EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT + 1, 0), large);
         EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT, 1), PM_DEPARTS_LATER) << "its header asks";
         EXPECT_EQ(pm_departure_of(self, PM_SEND_NOW_LIMIT + 1, 1), large);
