@@ -92,11 +92,11 @@ static inline int pm_direct_begin(const pm_direct *direct, int target)
 
     if (mode == NULL)
         return 1;
-    __atomic_store_n(direct->inside, (uint32_t) target + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(direct->inside, (uint32_t) target + 1, __ATOMIC_RELEASE);  /* [X2] of the target before, too */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (__builtin_expect(__atomic_load_n(mode, __ATOMIC_RELAXED) == 0, 1))
         return 1;
-    __atomic_store_n(direct->inside, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(direct->inside, 0, __ATOMIC_RELEASE);      /* [X2] */
     return 0;
 }
 
