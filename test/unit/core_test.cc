@@ -590,6 +590,26 @@ TEST_F(Core, WhereRanksShareCoresTheFirstMessagesToAPeerArePulled)
     }
 }
 
+TEST_F(Core, WhatIsPulledCountsAsReceived)
+{
+    open();
+    ASSERT_EQ(send(1, nothing), PM_OK);
+    progress();
+    auto received = [&] {
+        pm_traffic traffic[PM_DEVICES_MAX];
+        std::uint64_t bytes = 0;
+        for (int i = pm_get_traffic(core, traffic); i > 0; --i)
+            bytes += traffic[i - 1].bytes_received;
+        return bytes;
+    };
+    const std::uint64_t before = received();
+    std::array<std::byte, 100> there{}, here{};
+    iovec piece{here.data(), here.size()};
+    const bool pulled = pm_pull(self, reinterpret_cast<std::uint64_t>(there.data()), &piece, 1) == PM_OK;
+    EXPECT_EQ(received() - before, pulled ? here.size() : 0);
+    close();
+}
+
 // Up to PM_SEND_NOW_LIMIT bytes, where a pull pays at all: what is answered is pulled, a stream is not.
 TEST_F(Core, AStreamOfLongMessagesLeavesAtOnce)
 {

@@ -73,6 +73,7 @@ int pull_by(pm_peer *peer, size_t size, Pull &&pull)
         peer->core->pulling += pm::clock_now() - begin;
     peer->core->pulls++;
     peer->core->bytes_pulled += size;
+    peer->core->bytes_received[peer->used->channel->number] += size;  // the announcement has none of them
     return PM_OK;
 }
 
