@@ -15,6 +15,7 @@
 #include <new>
 #include <string>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "shmmod/slots.h"
 
@@ -39,6 +40,8 @@ constexpr std::chrono::milliseconds time_to_be_heard{1000};
 // Those of our own job: the launcher ends us with them, unless it was told not to.
 constexpr std::chrono::milliseconds time_to_be_ended{3000};
 constexpr std::size_t own_a_look = 8;
+// A sender that helps looks at its own arrivals then.
+constexpr std::uint32_t parts_a_help = 128;
 // While a peer copies its last part.
 constexpr std::uint32_t looks_before_yield = 1 << 10, looks_before_question = 1 << 20;
 constexpr std::size_t most_departed = 256;
@@ -623,8 +626,13 @@ void Shmem::help_joint(Peer *peer, std::uint32_t number, const void *data, std::
 {
     JointCopy<std::atomic> &joint = header_of(peer)->joint;
     const JointParts parts(size);
-    for (std::uint32_t part; (part = joint.take(number, parts.count())) != parts.count();)
-        joint.has_copied(write_memory(peer, place + parts.offset(part), static_cast<const std::byte *>(data) + parts.offset(part), parts.size(part)));
+    std::uint32_t part;
+    // Its number may be another process's by now, if we have not looked for long.
+    bool copied = clock_now() - looked_ < between_looks || !process_has_ended({peer->card.process, header_of(peer)->started});
+    for (std::uint32_t turns = 0; copied && turns < parts_a_help && (part = joint.take(number, parts.count())) != parts.count(); ++turns) {
+        copied = write_memory(peer, place + parts.offset(part), static_cast<const std::byte *>(data) + parts.offset(part), parts.size(part));
+        joint.has_copied(copied);
+    }
 }
 
 // Nobody will make room at one who is dead.

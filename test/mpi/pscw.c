@@ -119,12 +119,37 @@ static void one_after_another(void)
     MPI_Win_free(&win);
 }
 
+/* The collective needs a rank that waits for others to be done with its memory, and so do they: it advances it there. */
+static void collective_meanwhile(void)
+{
+    int origin = ranks - 1, target = 0;
+    open_window();
+    for (int round = 0; round < 10; round++) {
+        MPI_Request request;
+        int one = 1, sum = 0;
+        MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+        if (rank == target) {
+            MPI_Group group = group_of(1, &origin);
+            MPI_Win_post(group, 0, win);
+            MPI_Win_wait(win);
+            MPI_Group_free(&group);
+            EXPECT(memory[origin] == round, "the value is %d in round %d", memory[origin], round);
+        }
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        EXPECT(sum == ranks, "the sum is %d in round %d", sum, round);
+        if (rank == origin)
+            start_one(target, round);
+    }
+    MPI_Win_free(&win);
+}
+
 int main(int argc, char **argv)
 {
     const struct part parts[] = {
         { "two_targets", two_targets, 3, 0 },
         { "everybody", everybody, 1, 0 },
         { "one_after_another", one_after_another, 2, 0 },
+        { "collective_meanwhile", collective_meanwhile, 2, 0 },
     };
     MPI_Init(&argc, &argv);
     int status = run_parts(parts, sizeof parts / sizeof parts[0], argc, argv);

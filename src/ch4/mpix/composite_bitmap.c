@@ -11,6 +11,7 @@
  * both are members of in the same order: what MPI asks for collectives on overlapping communicators, and here too it is what
  * keeps three groups from waiting for each other in a circle. */
 #include "mpidimpl.h"
+#include "composite_impl.h"
 #include "ch4/mpix/composite_bitmap.h"
 #include "coll/choice.h"
 
@@ -324,12 +325,18 @@ static void pass_down(group_t * group, const char *mine, MPI_Aint size, MPI_Aint
     wait_posted(group);
 }
 
-/* All members answer the same: what jobs know of each other's hosts may differ, so that members of several jobs are on several. */
+/* All members answer the same: what jobs know of each other's hosts may differ. */
+static bool hosts_are_known(const group_t * group)
+{
+    return MPIDI_COMM(group->comm, map).mode != MPIDI_RANK_MAP_MLUT && MPIDI_COMM(group->comm, map).avtid == 0;
+}
+
+/* Members of several jobs count as on several. */
 static bool on_one_host(const group_t * group)
 {
     int host, first;
 
-    if (MPIDI_COMM(group->comm, map).mode == MPIDI_RANK_MAP_MLUT || MPIDI_COMM(group->comm, map).avtid != 0)
+    if (!hosts_are_known(group))
         return false;
     MPIDIU_get_node_id(group->comm, group->ranks[0], &first);
     for (int i = 1; i < group->size; i++) {
@@ -629,16 +636,80 @@ static void alltoall_in_place(group_t * group, const blocks_t * in)
     alltoall(group, &out, in);
 }
 
+static void post_receive_nothing(group_t * group, int from)
+{
+    post_receive(group, from, NULL, 0, MPI_BYTE);
+}
+
+static void post_send_nothing(group_t * group, int to)
+{
+    post_send(group, to, NULL, 0, MPI_BYTE);
+}
+
+/* In each round everybody hears of twice as many. Of COUNT members we are the one at PLACE; `members` are all if it is NULL. */
+static void barrier_by_rounds(group_t * group, const int *members, int count, int place)
+{
+    for (int step = 1; step < count; step *= 2) {
+        int from = (place - step + count) % count, to = (place + step) % count;
+        post_receive_nothing(group, members ? members[from] : from);
+        post_send_nothing(group, members ? members[to] : to);
+        wait_posted(group);
+    }
+}
+
+/* The first member of each host hears its others, and tells them when all hosts have been heard: each of those waits once. */
+static void barrier_by_hosts(group_t * group)
+{
+    const int hosts = MPIR_Process.num_nodes;
+    int *first = MPL_malloc(sizeof *first * (size_t) (hosts + 2 * group->size), MPL_MEM_COLL);
+    int *first_ones = first + hosts, *host_of = first_ones + group->size;
+    int count = 0, place = 0, host, leader;
+
+    if (first == NULL) {
+        note(group, MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__, MPI_ERR_OTHER, "**nomem", 0));
+        return;
+    }
+    for (host = 0; host < hosts; host++)
+        first[host] = -1;
+    for (int i = 0; i < group->size; i++) {
+        MPIDIU_get_node_id(group->comm, group->ranks[i], &host_of[i]);
+        if (first[host_of[i]] < 0) {
+            first[host_of[i]] = i;
+            if (i == group->me)
+                place = count;
+            first_ones[count++] = i;
+        }
+    }
+    host = host_of[group->me];
+    leader = first[host];
+    if (group->me == leader) {
+        for (int i = leader + 1; i < group->size; i++)
+            if (host_of[i] == host)
+                post_receive_nothing(group, i);
+        wait_posted(group);
+        barrier_by_rounds(group, first_ones, count, place);
+        for (int i = leader + 1; i < group->size; i++)
+            if (host_of[i] == host)
+                post_send_nothing(group, i);
+    } else {
+        send_to(group, leader, NULL, 0, MPI_BYTE);
+        post_receive_nothing(group, leader);
+    }
+    wait_posted(group);
+    MPL_free(first);
+}
+
 int MPIR_Bitmap_barrier_impl(const MPIX_Bitmap members[], MPIR_Comm * comm_ptr)
 {
     group_t group;
 
     if (enter(&group, members, comm_ptr->rank, comm_ptr)) {
-        for (int step = 1; step < group.size; step *= 2) {
-            post_receive(&group, (group.me - step + group.size) % group.size, NULL, 0, MPI_BYTE);
-            post_send(&group, (group.me + step) % group.size, NULL, 0, MPI_BYTE);
-            wait_posted(&group);
-        }
+        if (group.size == comm_ptr->local_size && comm_ptr->comm_kind == MPIR_COMM_KIND__INTRACOMM)
+            note(&group, MPIR_Barrier(comm_ptr, &group.errflag));
+        else if (hosts_are_known(&group) && (!on_one_host(&group) || pm_crowded(MPIDI_COMPOSITE_global.core)))
+            barrier_by_hosts(&group);
+        else
+            barrier_by_rounds(&group, NULL, group.size, group.me);
     }
     return leave(&group);
 }

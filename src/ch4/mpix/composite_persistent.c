@@ -220,6 +220,9 @@ static int keep(call_t call, MPIR_Comm * comm, void **sched, enum MPIR_sched_typ
     if (!it || !keep_arrays(&it->call, &call)) {
         /* Others would wait for us where they agree on a team. */
         MPIR_Comm *company = company_of(way, comm);
+        int tag;
+        if (way == MPIDI_COMPOSITE_BY_LEADERS)
+            (void) MPIR_Sched_next_tag(comm, &tag);     /* all ranks count them */
         if (company)
             MPIDI_COMPOSITE_team_give_up(MPIDI_COMPOSITE_COMM(company).team, company->rank);
         MPIR_ERR_SETANDJUMP(mpi_errno, MPI_ERR_OTHER, "**nomem");

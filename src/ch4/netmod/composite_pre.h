@@ -28,6 +28,7 @@ typedef struct {
     pm_match_entry entry;
     void *place;                /* of a receive into memory in one piece; NULL: it is not, or the generic code received it */
     size_t room;
+    uint64_t announced[2];      /* of a message that nobody has asked for: where it is */
     unsigned in_element;        /* no message for `place` has one of these bits in its size: it would end within an element */
 } MPIDI_COMPOSITE_am_request_t;
 

@@ -510,6 +510,8 @@ static void end_later(later_t * it)
 
     request->status.MPI_ERROR = led_to(&it->led);
     free_later(it);
+    /* Who sees it complete sees what came with it. */
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     MPIR_Request_complete(request);
 }
 

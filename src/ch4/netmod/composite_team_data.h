@@ -241,9 +241,14 @@ MPL_STATIC_INLINE_PREFIX int memory_failed(team_t * team, int rank)
     return mpi_errno;
 }
 
+/* Whose collective has failed may have freed it meanwhile. */
 MPL_STATIC_INLINE_PREFIX int read_bytes(team_t * team, int rank, uint64_t address, void *to, size_t bytes)
 {
-    return bytes == 0 || pm_team_read(team->team, rank, address, to, bytes) ? MPI_SUCCESS : memory_failed(team, rank);
+    if (bytes == 0)
+        return MPI_SUCCESS;
+    if (unlikely(!pm_team_read(team->team, rank, address, to, bytes)))
+        return memory_failed(team, rank);
+    return unlikely(pm_team_gave_up(team->team, rank)) ? MPIDI_COMPOSITE_team_lost(team, rank) : MPI_SUCCESS;
 }
 
 MPL_STATIC_INLINE_PREFIX int write_bytes(team_t * team, int rank, uint64_t address, const void *from, size_t bytes)

@@ -616,8 +616,7 @@ int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq)
             MPIR_STATUS_SET_COUNT(rreq->status, fits);
     } else {
         void *all = MPL_malloc(size, MPL_MEM_BUFFER);
-        MPIR_ERR_CHKANDJUMP(all == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
-        pulled = pull(rreq, &there, all, size);
+        pulled = all ? pull(rreq, &there, all, size) : PM_FAILED;
         if (pulled == PM_OK)
             MPIDIG_recv_copy(all, rreq);
         MPL_free(all);
@@ -647,13 +646,12 @@ static bool help(const pm_envelope * envelope)
 
     memcpy(&header, envelope->header, sizeof header);
     sreq = find_announced(header.number);
-    if (sreq == NULL)
+    if (sreq == NULL || header.joint == 0 || MPIDI_COMPOSITE_peer(sreq->comm, MPIDIG_REQUEST(sreq, u.send.dest)) != envelope->source)
         return false;
     MPIDI_Datatype_get_info(MPIDIG_REQUEST(sreq, count), MPIDIG_REQUEST(sreq, datatype), contiguous, size, type, true_lb);
     if (header.size > size)
         return false;
-    pm_joint_help(MPIDI_COMPOSITE_peer(sreq->comm, MPIDIG_REQUEST(sreq, u.send.dest)), header.joint,
-                  MPIR_get_contig_ptr(MPIDIG_REQUEST(sreq, buffer), true_lb), header.place, header.size);
+    pm_joint_help(envelope->source, header.joint, MPIR_get_contig_ptr(MPIDIG_REQUEST(sreq, buffer), true_lb), header.place, header.size);
     return true;
 }
 

@@ -247,6 +247,7 @@ class TeamBoard {
     {
         return (seat(rank).left.load(std::memory_order_acquire) | seat(rank).gave_up.load(std::memory_order_acquire)) != 0;
     }
+    bool gave_up(int rank) const { return seat(rank).gave_up.load(std::memory_order_acquire) != 0; }
     void give_up() { seat(rank_).gave_up.store(1, std::memory_order_release); }
     void leave()
     {

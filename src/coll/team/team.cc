@@ -280,6 +280,11 @@ void pm_team_is_awake(pm_team *team)
     team->board.is_awake();
 }
 
+int pm_team_gave_up(const pm_team *team, int rank)
+{
+    return team->board.gave_up(rank);
+}
+
 int pm_team_is_gone(const pm_team *team, int rank)
 {
     return team->board.will_not_come(rank) || pm_has_ended(team->peer(rank)) ||

@@ -37,6 +37,7 @@ int pm_team_look_around(pm_team * team);
 void pm_team_leave(pm_team * team);
 /* We will not take the steps that others wait for: they are told. */
 void pm_team_give_up(pm_team * team);
+int pm_team_gave_up(const pm_team * team, int rank);
 void pm_team_free(pm_team * team);      /* after pm_team_leave() */
 /* Or have ended: `peers` are the ranks. */
 int pm_team_all_have_left(void *board, int ranks, pm_peer * const *peers);

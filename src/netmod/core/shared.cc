@@ -36,6 +36,16 @@ bool is_new(const pm_peer *peer)
     return peer->messages < PM_FIRST_MESSAGES_PULLED;
 }
 
+// It has told us that it reads our memory.
+bool can_pull(const pm_peer *peer)
+{
+    SharedMemory *shared = shared_with(peer);
+    if (shared == nullptr)
+        return false;
+    InsideGateOf inside(peer);
+    return shared->peer_can_pull(peer->used->peer());
+}
+
 bool is_prepared(const pm_peer *peer, SharedMemory *shared)
 {
     InsideGateOf inside(peer);
@@ -45,8 +55,7 @@ bool is_prepared(const pm_peer *peer, SharedMemory *shared)
 bool pulls_jointly(const pm_peer *peer)
 {
     pm::make_wait_plans(peer->core);
-    SharedMemory *shared = shared_with(peer);
-    return peer->core->pulls_jointly && shared != nullptr && shared->peer_can_pull(peer->used->peer());
+    return peer->core->pulls_jointly && can_pull(peer);
 }
 
 // Whether the peer sends long messages, too, not many fewer than we do. It is asked for each of ours.
@@ -86,8 +95,7 @@ int pm_prefers_pull(const pm_peer *peer)
     pm::make_wait_plans(peer->core);
     if (pm_can_offer(peer))
         return 1;
-    SharedMemory *shared = shared_with(peer);
-    return (peer->core->prefer_pull || is_new(peer)) && shared != nullptr && shared->peer_can_pull(peer->used->peer());
+    return (peer->core->prefer_pull || is_new(peer)) && can_pull(peer);
 }
 
 pm_departure pm_departure_of_longer(pm_peer *peer, size_t size, int asks)
@@ -102,9 +110,8 @@ pm_departure pm_departure_of_longer(pm_peer *peer, size_t size, int asks)
 int pm_prefers_pull_both_ways(const pm_peer *peer, size_t size)
 {
     pm::make_wait_plans(peer->core);
-    SharedMemory *shared = shared_with(peer);
     return size > PM_SURELY_NOW_LIMIT && size <= PM_PULL_BOTH_WAYS_LIMIT && peer->core->rendezvous == pm::Rendezvous::automatic &&
-           !peer->core->oversubscribed && shared != nullptr && shared->peer_can_pull(peer->used->peer());
+           !peer->core->oversubscribed && can_pull(peer);
 }
 
 int pm_pull(pm_peer *peer, uint64_t address, const struct iovec *pieces, size_t count)
@@ -131,7 +138,8 @@ int pm_joint_pull(pm_peer *peer, uint32_t number, uint64_t address, void *place,
 void pm_joint_help(const pm_peer *peer, uint32_t number, const void *data, uint64_t place, size_t size)
 {
     SharedMemory *shared = shared_with(peer);
-    if (shared != nullptr && is_prepared(peer, shared))
+    // Not by a thread that others on its core may keep from running: the receiver waits for what has been begun.
+    if (!pm::waiter.in_background && shared != nullptr && is_prepared(peer, shared))
         shared->help_joint(peer->used->peer(), number, data, place, size);
 }
 

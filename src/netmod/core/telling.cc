@@ -71,6 +71,7 @@ int pm_get_traffic(const pm_core *core, pm_traffic *traffic)
 
 void pm_count_announced(pm_peer *peer, size_t size)
 {
+    pm::InsideGateOf inside(peer);
     peer->bytes += size;
     if (pm::profile::on.load(std::memory_order_relaxed)) [[unlikely]]
         pm::sizes_of(peer).add(size);

@@ -45,10 +45,11 @@ def write_junit(path, outcomes):
     xml.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
 
 
-def write_record(path, outcomes, command, seconds, expected):
-    """All that results_page() needs of a run."""
+def write_record(path, outcomes, command, seconds, expected, place=None):
+    """All that results_page() needs of a run. `place`: what the page calls it, if it is another one than there."""
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with open(path, "w") as out:
-        json.dump({"command": command, "seconds": round(seconds), "outcomes": [
+        json.dump({"command": command, "seconds": round(seconds), "place": place, "outcomes": [
             {"name": o.test.name, "directory": o.test.directory, "status": o.status, "cause": expected.get(o.test.name) or o.reason}
             for o in outcomes]}, out, indent=0)
 
