@@ -10,7 +10,7 @@
  * bench/run --only pingpong; bench/run --only coll --ranks 2,8; bench/run --only idle */
 #define PM_POLLS_OWN_CORE 4000
 #define PM_POLLS_BEFORE_GLANCE 400
-#define PM_MICROSECONDS_OF_COMPANY 100
+#define PM_MICROSECONDS_OF_COMPANY 500
 #define PM_TURNS_WITHOUT_GLANCE 4
 #define PM_YIELDS_OWN_CORE 200
 #define PM_POLLS_SHARED_CORE 1

@@ -1,4 +1,4 @@
-// What processes tell each other apart from an engine's messages: greetings, the pieces of a report and the report, cards. And what
+// What processes tell each other apart from an engine's messages: headers of messages to be matched, greetings, the pieces of a report and the report, cards. And what
 // a user tells them: descriptions of networks, as they are and made of the words of one.
 #include <cstring>
 #include <iterator>
@@ -75,6 +75,31 @@ std::string make_description(Choices &choices)
     return text;
 }
 
+// What is let through names only what there is.
+void read_headers(std::span<const std::byte> bytes)
+{
+    constexpr std::size_t limit = 16384;
+    constexpr int bits = 20;
+    MPIDI_COMPOSITE_short_header_t header;
+    if (bytes.size() >= sizeof header) {
+        std::memcpy(&header, bytes.data(), sizeof header);
+        if (MPIDI_COMPOSITE_may_be_short(&header, bytes.size() - sizeof header, limit, bits))
+            require(bytes.size() - sizeof header <= limit && header.context < 1u << bits, "a short message that is too long, or of no communicator");
+    }
+    MPIDI_COMPOSITE_announced_t announced;
+    if (MPIDI_COMPOSITE_may_be_announced(bytes.data(), bytes.size())) {
+        require(bytes.size() == sizeof announced, "an announcement of another size");
+        std::memcpy(&announced, bytes.data(), sizeof announced);
+        require((announced.address & MPIDI_COMPOSITE_IS_OFFER) == 0, "a peer offers what only our core can");
+    }
+    MPIDI_COMPOSITE_help_t help;
+    if (bytes.size() >= sizeof help) {
+        std::memcpy(&help, bytes.data(), sizeof help);
+        if (MPIDI_COMPOSITE_may_be_helped(&help, limit))
+            require(help.size <= limit && help.joint != 0, "more help than there are bytes, or with nothing");
+    }
+}
+
 void gather(Choices &choices)
 {
     constexpr int ranks = 3;
@@ -111,6 +136,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     MPIDI_COMPOSITE_greeting_t greeting;
     if (MPIDI_COMPOSITE_read_greeting(exact.data(), size, &greeting))
         touch(exact.data() + sizeof greeting, static_cast<std::size_t>(greeting.size));
+    read_headers(exact);
     read_report(exact);
     read_profile(exact);
     read_card(exact);

@@ -20,6 +20,38 @@ std::vector<char> message_of(const Header &header, std::size_t behind)
     return message;
 }
 
+TEST(GlueDecode, AShortMessageIsShortAndOfACommunicatorThatThereMayBe)
+{
+    auto may_be = [](MPIDI_COMPOSITE_short_header_t header, std::size_t size) { return MPIDI_COMPOSITE_may_be_short(&header, size, 100, 20); };
+    EXPECT_TRUE(may_be({0, 0, 0, 0}, 0));
+    EXPECT_TRUE(may_be({-1, -1, (1u << 20) - 1, 0}, 100));
+    EXPECT_FALSE(may_be({0, 0, 1u << 20, 0}, 100));
+    EXPECT_FALSE(may_be({0, 0, UINT32_MAX, 0}, 100));
+    EXPECT_FALSE(may_be({0, 0, 0, 1}, 100));
+    EXPECT_FALSE(may_be({0, 0, 0, 0}, 101));
+}
+
+TEST(GlueDecode, AnAnnouncementIsOfMemoryOfAProgram)
+{
+    auto may_be = [](std::uint64_t address, std::size_t size) {
+        auto message = message_of(MPIDI_COMPOSITE_announced_t{address, 1}, 8);
+        return MPIDI_COMPOSITE_may_be_announced(message.data(), size);
+    };
+    EXPECT_TRUE(may_be(~MPIDI_COMPOSITE_IS_OFFER, sizeof(MPIDI_COMPOSITE_announced_t)));
+    EXPECT_FALSE(may_be(MPIDI_COMPOSITE_IS_OFFER, sizeof(MPIDI_COMPOSITE_announced_t)));
+    for (std::size_t size : {std::size_t{0}, sizeof(MPIDI_COMPOSITE_announced_t) - 1, sizeof(MPIDI_COMPOSITE_announced_t) + 1})
+        EXPECT_FALSE(may_be(4096, size)) << size;
+}
+
+TEST(GlueDecode, HelpIsWithACopyThatThereIsAndNoMoreThanTheMessage)
+{
+    auto may_be = [](MPIDI_COMPOSITE_help_t help) { return MPIDI_COMPOSITE_may_be_helped(&help, 1000); };
+    EXPECT_TRUE(may_be({1, 4096, 1000, 1, 0}));
+    EXPECT_FALSE(may_be({1, 4096, 1001, 1, 0}));
+    EXPECT_FALSE(may_be({1, 4096, 1000, 0, 0}));
+    EXPECT_FALSE(may_be({1, 4096, 1000, 1, 1}));
+}
+
 TEST(GlueDecode, AGreetingIsAsLongAsItSays)
 {
     auto is_one = [](int size, std::size_t behind) {

@@ -8,6 +8,54 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- messages to be matched (composite_matching.c, composite_upcalls.c) ---- */
+
+/* The header of a message that leaves at once. Its size is that of the payload; what else the generic header could say is not so. With the
+ * word of a cell in shared memory it leaves 40 bytes for the payload in one cache line. */
+typedef struct {
+    int32_t source;
+    int32_t tag;
+    uint32_t context;
+    uint32_t unused;            /* 0 */
+} MPIDI_COMPOSITE_short_header_t;
+
+/* `limit`: of its bytes; ids of communicators have so many bits. */
+static inline bool MPIDI_COMPOSITE_may_be_short(const MPIDI_COMPOSITE_short_header_t * header, size_t size, size_t limit, int bits)
+{
+    return size <= limit && header->unused == 0 && header->context >> bits == 0;
+}
+
+/* What follows the generic header in the announcement of a long one: where the bytes are, and the number that the receiver says when it has
+ * them. At the receiver the address may be that of an offer of its core; no address of a program has this bit. */
+typedef struct {
+    uint64_t address;
+    uint64_t number;
+} MPIDI_COMPOSITE_announced_t;
+#define MPIDI_COMPOSITE_IS_OFFER ((uint64_t) 1 << 63)
+
+static inline bool MPIDI_COMPOSITE_may_be_announced(const void *behind, size_t size)
+{
+    MPIDI_COMPOSITE_announced_t announced;
+
+    if (size != sizeof announced)
+        return false;
+    memcpy(&announced, behind, sizeof announced);
+    return !(announced.address & MPIDI_COMPOSITE_IS_OFFER);
+}
+
+/* What the sender of an announced message is told when it may copy a part of it. */
+typedef struct {
+    uint64_t number;            /* of the announcement */
+    uint64_t place, size;       /* at the receiver */
+    uint32_t joint, unused;     /* the number of the copy that both make; 0 */
+} MPIDI_COMPOSITE_help_t;
+
+/* Of a message of `most` bytes. */
+static inline bool MPIDI_COMPOSITE_may_be_helped(const MPIDI_COMPOSITE_help_t * help, size_t most)
+{
+    return help->joint != 0 && help->unused == 0 && help->size <= most;
+}
+
 /* ---- greetings (composite_spawn.c) ---- */
 
 typedef struct {

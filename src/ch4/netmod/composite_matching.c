@@ -399,7 +399,7 @@ void *MPIDI_COMPOSITE_short_arrived(pm_core * core, const pm_envelope * envelope
     pm_match_entry *entry;
     bool received;
 
-    if (unlikely(total > MPIDI_COMPOSITE_EAGER_LIMIT || header->unused != 0 || header->context >> MPIR_CONTEXT_ID_BITS != 0)) {
+    if (unlikely(!MPIDI_COMPOSITE_may_be_short(header, total, MPIDI_COMPOSITE_EAGER_LIMIT, MPIR_CONTEXT_ID_BITS))) {
         pm_count_dropped(core, envelope->source);
         return NULL;
     }

@@ -5,25 +5,12 @@
 #define COMPOSITE_SEND_H_INCLUDED
 
 #include "composite_impl.h"
+#include "composite_decode.h"
 
-/* What follows the generic header in the announcement: where the bytes are, and the number that the receiver says when it has them. */
-typedef struct {
-    uint64_t address;
-    uint64_t number;
-} MPIDI_COMPOSITE_announced_t;
 typedef struct {
     MPIDIG_hdr_t generic;
     MPIDI_COMPOSITE_announced_t announced;
 } MPIDI_COMPOSITE_pull_header_t;
-
-/* The header of a message that leaves at once. Its size is that of the payload; what else the generic header could say is not so. With the
- * word of a cell in shared memory it leaves 40 bytes for the payload in one cache line. */
-typedef struct {
-    int32_t source;
-    int32_t tag;
-    uint32_t context;
-    uint32_t unused;            /* 0 */
-} MPIDI_COMPOSITE_short_header_t;
 
 /* composite_upcalls.c */
 int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm, int context_offset,

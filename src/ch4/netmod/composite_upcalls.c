@@ -300,10 +300,6 @@ static void will_not_be_pulled(const MPIR_Request * sreq)
             forget_announced(place);
 }
 
-/* An announcement holds the address of the sender's memory, or at the receiver that of an offer; no address of a program has this
- * bit. */
-#define IS_OFFER ((uint64_t) 1 << 63)
-
 /* Whether MPICH can make something of a message to be matched. It asserts that or believes it: an unexpected message must fit its buffer,
  * a rendezvous be one that there is, and ours announce no offer. */
 static bool is_in_order(const pm_envelope * envelope, size_t total)
@@ -318,8 +314,7 @@ static bool is_in_order(const pm_envelope * envelope, size_t total)
     if (total != 0 || header->data_sz < 0 || header->rndv_hdr_sz != (MPI_Aint) behind)
         return false;
     if (rendezvous == MPIDI_COMPOSITE_RNDV_PULL)
-        return behind == sizeof(MPIDI_COMPOSITE_announced_t) &&
-            !(((const MPIDI_COMPOSITE_pull_header_t *) header)->announced.address & IS_OFFER);
+        return MPIDI_COMPOSITE_may_be_announced(header + 1, behind);
     return rendezvous == MPIDIG_RNDV_GENERIC && behind == 0;
 }
 
@@ -456,7 +451,7 @@ static int offered(pm_core * core, const pm_envelope * envelope, void *offer, si
     if (!(header->generic.flags & MPIDIG_AM_SEND_FLAGS_RTS) || !is_in_order(envelope, 0) ||
         envelope->header_size != sizeof *header || header->generic.data_sz != (MPI_Aint) total)
         return 0;
-    header->announced.address = (uint64_t) (uintptr_t) offer | IS_OFFER;
+    header->announced.address = (uint64_t) (uintptr_t) offer | MPIDI_COMPOSITE_IS_OFFER;
     MPIDIG_global.target_msg_cbs[envelope->tag] (header, NULL, 0, 0, NULL);
     return 1;
 }
@@ -567,13 +562,6 @@ int MPIDI_COMPOSITE_isend_both_ways(const void *buf, MPI_Aint count, MPI_Datatyp
     return MPID_Isend(buf, count, datatype, rank, tag, comm, context_offset, request);
 }
 
-/* What the sender of an announced message is told when it may copy a part of it. */
-typedef struct {
-    uint64_t number;            /* of the announcement */
-    uint64_t place, size;       /* at the receiver */
-    uint32_t joint, unused;     /* the number of the copy that both make; 0 */
-} help_header_t;
-
 /* Copies `size` bytes of an announced message, with its sender where that is quicker. */
 static int pull(MPIR_Request * rreq, const MPIDI_COMPOSITE_announced_t * there, void *place, size_t size)
 {
@@ -583,7 +571,7 @@ static int pull(MPIR_Request * rreq, const MPIDI_COMPOSITE_announced_t * there, 
     struct iovec piece = { place, size };
 
     if (joint) {
-        const help_header_t help = { there->number, (uint64_t) (uintptr_t) place, size, joint, 0 };
+        const MPIDI_COMPOSITE_help_t help = { there->number, (uint64_t) (uintptr_t) place, size, joint, 0 };
         if (MPIDI_NM_am_send_hdr_reply(rreq->comm, source, MPIDI_COMPOSITE_global.handler_help, &help, sizeof help, 0, 0) == MPI_SUCCESS)
             return pm_joint_pull(peer, joint, there->address, place, size);
     }
@@ -605,8 +593,8 @@ int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq)
     int source = MPIDIG_REQUEST(rreq, u.recv.source);
     MPIR_Comm *comm = rreq->comm;
 
-    if (address & IS_OFFER)
-        return take_matched(rreq, (void *) (uintptr_t) (address & ~IS_OFFER));
+    if (address & MPIDI_COMPOSITE_IS_OFFER)
+        return take_matched(rreq, (void *) (uintptr_t) (address & ~MPIDI_COMPOSITE_IS_OFFER));
     MPIDI_Datatype_get_info(MPIDIG_REQUEST(rreq, count), MPIDIG_REQUEST(rreq, datatype), contiguous, room, type, true_lb);
     if (contiguous) {
         void *place = MPIR_get_contig_ptr(MPIDIG_REQUEST(rreq, buffer), true_lb);
@@ -637,7 +625,7 @@ int MPIDI_COMPOSITE_pull_matched(MPIR_Request * rreq)
 /* The receiver copies our bytes, and we may, too. */
 static bool help(const pm_envelope * envelope)
 {
-    help_header_t header;
+    MPIDI_COMPOSITE_help_t header;
     MPIR_Request *sreq;
     int contiguous;
     MPI_Aint true_lb;
@@ -646,10 +634,10 @@ static bool help(const pm_envelope * envelope)
 
     memcpy(&header, envelope->header, sizeof header);
     sreq = find_announced(header.number);
-    if (sreq == NULL || header.joint == 0 || MPIDI_COMPOSITE_peer(sreq->comm, MPIDIG_REQUEST(sreq, u.send.dest)) != envelope->source)
+    if (sreq == NULL || MPIDI_COMPOSITE_peer(sreq->comm, MPIDIG_REQUEST(sreq, u.send.dest)) != envelope->source)
         return false;
     MPIDI_Datatype_get_info(MPIDIG_REQUEST(sreq, count), MPIDIG_REQUEST(sreq, datatype), contiguous, size, type, true_lb);
-    if (header.size > size)
+    if (!MPIDI_COMPOSITE_may_be_helped(&header, size))
         return false;
     pm_joint_help(envelope->source, header.joint, MPIR_get_contig_ptr(MPIDIG_REQUEST(sreq, buffer), true_lb), header.place, header.size);
     return true;
@@ -777,5 +765,5 @@ void MPIDI_COMPOSITE_register_own(void)
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         register_tag(own[i].tag, own[i].name, own[i].smallest_header, own[i].for_strangers);
     MPIDI_COMPOSITE_global.handler_pulled = MPIDI_COMPOSITE_handle("pulled", pulled, sizeof(uint64_t), false);
-    MPIDI_COMPOSITE_global.handler_help = MPIDI_COMPOSITE_handle("help", help, sizeof(help_header_t), false);
+    MPIDI_COMPOSITE_global.handler_help = MPIDI_COMPOSITE_handle("help", help, sizeof(MPIDI_COMPOSITE_help_t), false);
 }

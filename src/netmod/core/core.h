@@ -49,7 +49,7 @@ typedef enum pm_departure {
  * each other both cores copy at once: so they are pulled where the peer answers (pm_departure_of_longer()).
  * bench/run --only pingpong,rate,bibw,sendrecv --ranks 2 */
 #if defined(__x86_64__)
-#define PM_SURELY_NOW_LIMIT 4096
+#define PM_SURELY_NOW_LIMIT 8192
 #else
 #define PM_SURELY_NOW_LIMIT PM_SEND_NOW_LIMIT
 #endif
