@@ -6,7 +6,8 @@
 /* Waiting: how many polls that found nothing come before the first yield, and how many yields before the first sleep, and for how long. A
  * poll takes some 10 ns, a yield to another rank 1 to 2 us. Who sleeps takes the core from whoever wakes it, who has often more to say. But
  * who yields gets its share of the core, as long as others compute; so where it is known to be long, a few yields come before sleep. Who has a
- * core for itself yields once early, to see whether it has: that takes 0.3 us, so not in a short wait.
+ * core for itself yields once early, to see whether it has: that takes 0.3 us, so not in a short wait. Who gives the core back within
+ * PM_MICROSECONDS_OF_COMPANY waits, too: in a collective it looks for a tenth of a millisecond before it yields. Who computes keeps it for some milliseconds.
  * bench/run --only pingpong; bench/run --only coll --ranks 2,8; bench/run --only idle */
 #define PM_POLLS_OWN_CORE 4000
 #define PM_POLLS_BEFORE_GLANCE 400
@@ -92,11 +93,17 @@
 #define PM_TEAM_CALLS_BEFORE 2
 #define PM_TEAM_PAGES 6
 #define PM_TEAM_PAGES_CROWD 32
-#define PM_TEAM_BCAST_PIECES (64 * 1024)
 #define PM_TEAM_REDUCE_PIECES_RANKS 3
 #define PM_TEAM_REDUCE_PIECES_CROWD 16
+#if defined(__x86_64__)
+#define PM_TEAM_BCAST_PIECES (256 * 1024)
+#define PM_TEAM_ALLTOALL_PIECES_RANKS 2
+#define PM_TEAM_ALLTOALL_PIECES ((size_t) 64 << 10)
+#else
+#define PM_TEAM_BCAST_PIECES (64 * 1024)
 #define PM_TEAM_ALLTOALL_PIECES_RANKS 8
 #define PM_TEAM_ALLTOALL_PIECES ((size_t) 512 << 10)
+#endif
 #define PM_TEAM_TURNS_FOR_FIRST 6
 #define PM_TEAM_ALLREDUCE_WHOLE 2048
 #define PM_TEAM_STARTED_WHOLE (128 * 1024)
