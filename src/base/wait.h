@@ -37,6 +37,13 @@ struct WaitPlan {
             return WaitAction::poll;
         return idle_polls - polls < yields || yields == unlimited ? WaitAction::yield : WaitAction::sleep;
     }
+
+    // After one that took as long as so many: not past the glance.
+    std::uint32_t after(std::uint32_t idle_polls, std::uint32_t weight) const
+    {
+        const std::uint32_t later = idle_polls + weight;
+        return idle_polls <= glance && glance < later ? glance : later;
+    }
 };
 
 // "auto", "spin", "yield" or "sleep".

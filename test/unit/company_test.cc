@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/tuning.h"
 
 namespace pm {
 namespace {
@@ -53,6 +54,26 @@ TEST(Company, IsWhoGivesTheCoreBackSoon)
         ends = true;
         other.join();
         EXPECT_TRUE(comes_to(company, false));
+    }).join();
+}
+
+// As a rank does in a collective.
+TEST(Company, IsWhoLooksForAWhileBeforeItGivesTheCoreBack)
+{
+    std::thread([] {
+        bind_to_one_core();
+        std::atomic<bool> ends = false;
+        std::thread other([&] {
+            while (!ends) {
+                for (const Time end = clock_now() + std::chrono::microseconds(PM_MICROSECONDS_OF_COMPANY / 3); clock_now() < end;) {
+                }
+                sched_yield();
+            }
+        });
+        Company company;
+        EXPECT_TRUE(comes_to(company, true));
+        ends = true;
+        other.join();
     }).join();
 }
 

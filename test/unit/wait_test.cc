@@ -54,6 +54,16 @@ TEST(Wait, ARankWithACoreOfItsOwnLooksOnceWhetherItHasIt)
     }
 }
 
+TEST(Wait, APollThatTookLongerDoesNotGoPastThatLook)
+{
+    WaitPlan plan{1000, 2, 100};
+    EXPECT_EQ(plan.after(0, 50), 50u);
+    EXPECT_EQ(plan.after(99, 50), 100u);
+    EXPECT_EQ(plan.after(100, 50), 100u);
+    EXPECT_EQ(plan.after(101, 50), 151u);
+    EXPECT_EQ((WaitPlan{1000, 2}.after(99, 50)), 149u);
+}
+
 TEST(Wait, ARankWithoutACoreOfItsOwnIsOversubscribed)
 {
     EXPECT_FALSE(oversubscribed(1, 2));

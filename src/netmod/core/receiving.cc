@@ -110,7 +110,8 @@ int poll(const pm_core *core, Channel *channel)
 {
     // To sleep in the middle of a long message costs more than to wait for its next bytes, on a core of our own.
     if (!(core->wait_plan.polls > PM_NETWORK_POLL_WEIGHT && channel->transferring()))
-        waiter.idle_polls += waiter.idle_polls < core->wait_plan.polls ? PM_NETWORK_POLL_WEIGHT : PM_NETWORK_YIELD_WEIGHT;
+        waiter.idle_polls = core->wait_plan.after(waiter.idle_polls, waiter.idle_polls < core->wait_plan.polls ? PM_NETWORK_POLL_WEIGHT
+                                                                                                           : PM_NETWORK_YIELD_WEIGHT);
     auto done = static_cast<int>(channel->poll());
     if (const pm::Error *failure = channel->failure()) [[unlikely]] {
         failed(*failure);
