@@ -14,6 +14,7 @@
 #include "composite_impl.h"
 #include "ch4/mpix/composite_bitmap.h"
 #include "coll/choice.h"
+#include "coll/team/places.h"
 
 /* MPICH's blocking collectives use the tags below MPIR_FIRST_HCOLL_TAG, nonblocking ones those from MPIR_FIRST_NBC_TAG on. Between
  * them are tags of a library that is not part of this build. */
@@ -657,46 +658,43 @@ static void barrier_by_rounds(group_t * group, const int *members, int count, in
     }
 }
 
+static int host_of_member(void *context, int member)
+{
+    const group_t *group = context;
+    int host;
+
+    MPIDIU_get_node_id(group->comm, group->ranks[member], &host);
+    return host;
+}
+
 /* The first member of each host hears its others, and tells them when all hosts have been heard: each of those waits once. */
 static void barrier_by_hosts(group_t * group)
 {
-    const int hosts = MPIR_Process.num_nodes;
-    int *first = MPL_malloc(sizeof *first * (size_t) (hosts + 2 * group->size), MPL_MEM_COLL);
-    int *first_ones = first + hosts, *host_of = first_ones + group->size;
-    int count = 0, place = 0, host, leader;
+    int *memory = MPL_malloc(sizeof *memory * pm_places_ints(group->size), MPL_MEM_COLL);
+    int mpi_errno = MPI_SUCCESS;
+    pm_places places;
 
-    if (first == NULL) {
-        note(group, MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__, MPI_ERR_OTHER, "**nomem", 0));
-        return;
-    }
-    for (host = 0; host < hosts; host++)
-        first[host] = -1;
-    for (int i = 0; i < group->size; i++) {
-        MPIDIU_get_node_id(group->comm, group->ranks[i], &host_of[i]);
-        if (first[host_of[i]] < 0) {
-            first[host_of[i]] = i;
-            if (i == group->me)
-                place = count;
-            first_ones[count++] = i;
-        }
-    }
-    host = host_of[group->me];
-    leader = first[host];
-    if (group->me == leader) {
-        for (int i = leader + 1; i < group->size; i++)
-            if (host_of[i] == host)
-                post_receive_nothing(group, i);
+    MPIR_ERR_CHKANDJUMP(memory == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    pm_places_of(&places, memory, group->size, group->me, host_of_member, group);
+    if (places.first[places.ours] == group->me) {
+        for (int i = 0; i < places.mates; i++)
+            post_receive_nothing(group, places.mate[i]);
         wait_posted(group);
-        barrier_by_rounds(group, first_ones, count, place);
-        for (int i = leader + 1; i < group->size; i++)
-            if (host_of[i] == host)
-                post_send_nothing(group, i);
+        barrier_by_rounds(group, places.first, places.hosts, places.ours);
+        for (int i = 0; i < places.mates; i++)
+            post_send_nothing(group, places.mate[i]);
     } else {
-        send_to(group, leader, NULL, 0, MPI_BYTE);
-        post_receive_nothing(group, leader);
+        send_to(group, places.first[places.ours], NULL, 0, MPI_BYTE);
+        post_receive_nothing(group, places.first[places.ours]);
     }
     wait_posted(group);
-    MPL_free(first);
+
+  fn_exit:
+    MPL_free(memory);
+    return;
+  fn_fail:
+    note(group, mpi_errno);
+    goto fn_exit;
 }
 
 int MPIR_Bitmap_barrier_impl(const MPIX_Bitmap members[], MPIR_Comm * comm_ptr)

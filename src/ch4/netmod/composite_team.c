@@ -132,11 +132,12 @@ static void *take_kept_board(const form_t * form, uint64_t * begin)
     return NULL;
 }
 
-static void free_left_boards(void)
+/* Whether somebody has ended, and so will not leave, takes system calls to find out. */
+static void free_left_boards(bool asks)
 {
     for (left_t **link = &left_boards; *link;) {
         left_t *left = *link;
-        if (!pm_team_all_have_left(left->board, left->form.ranks, left->peers)) {
+        if (!pm_team_all_have_left(left->board, left->form.ranks, asks ? left->peers : NULL)) {
             link = &left->next;
             continue;
         }
@@ -193,15 +194,17 @@ static void *make_board(form_t * form, made_t * made, size_t limit)
     void *board;
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    free_left_boards();
+    free_left_boards(false);
     form->pages = form->boards == 1 ? pages_behind(pages_wanted(form->ranks)) : pages_wanted(form->ranks);
     if (board_bytes - kept_bytes + size_of(form) > PM_TEAM_BOARDS_LARGE)
         form->pages = PM_TEAM_PAGES;
     made->begin = 0;
     made->pages = form->pages;
     board = take_kept_board(form, &made->begin);
-    if (!board)
+    if (!board) {
+        free_left_boards(true);
         board = new_board(form, limit);
+    }
     made->address = (uint64_t) (uintptr_t) board;
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     return board;
@@ -265,7 +268,7 @@ void MPIDI_COMPOSITE_team_leave(MPIDI_COMPOSITE_team_t * team)
         MPL_free(board);
     }
     if (MPIDI_COMPOSITE_global.core)
-        free_left_boards();
+        free_left_boards(false);
 }
 
 /* Whether we may read the memory of all others, and all others that of all others: two steps. */

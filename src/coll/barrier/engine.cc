@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "coll/team/places.h"
+
 namespace pm::coll {
 
 BarrierEngine::~BarrierEngine()
@@ -68,17 +70,12 @@ void BarrierEngine::close(std::uint32_t id)
 void BarrierEngine::place(Group *group)
 {
     const pm_group_setup &setup = group->setup;
-    std::unordered_map<int, std::size_t> places;  // host -> place of its leader
-    auto host = [&](int rank) { return setup.host != nullptr ? setup.host(setup.context, rank) : rank; };
-    const int ours = host(setup.rank);
-    for (int rank = 0; rank < setup.size; ++rank) {
-        int where = host(rank);
-        if (places.emplace(where, group->leaders.size()).second)
-            group->leaders.push_back(rank);
-        if (where == ours && rank != setup.rank)
-            group->mates.push_back(rank);
-    }
-    group->place = places[ours];
+    std::vector<int> memory(pm_places_ints(setup.size));
+    pm_places places;
+    pm_places_of(&places, memory.data(), setup.size, setup.rank, setup.host, setup.context);
+    group->leaders.assign(places.first, places.first + places.hosts);
+    group->mates.assign(places.mate, places.mate + places.mates);
+    group->place = static_cast<std::size_t>(places.ours);
     group->leader = group->leaders[group->place];
     group->rounds = static_cast<unsigned>(std::bit_width(group->leaders.size() - 1));
     group->placed = true;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "coll/mcast/state.h"
+#include "coll/team/places.h"
 
 namespace pm::coll {
 
@@ -28,12 +29,14 @@ Members members_of(const pm_group *group, std::span<const std::uint64_t> words, 
 
 const std::vector<std::uint64_t> &on_our_host(pm_group *group)
 {
-    int self = group->setup.rank;
     if (group->on_our_host.empty()) {
+        const pm_group_setup &setup = group->setup;
+        std::vector<int> memory(pm_places_ints(setup.size));
+        pm_places places;
+        pm_places_of(&places, memory.data(), setup.size, setup.rank, setup.host, setup.context);
         group->on_our_host.resize(group->words());
-        for (int rank = 0; rank < group->setup.size; ++rank)
-            if (group->setup.host != nullptr && rank != self && group->host(rank) == group->host(self))
-                group->on_our_host[static_cast<std::size_t>(rank) / 64] |= std::uint64_t{1} << rank % 64;
+        for (int i = 0; i < places.mates; ++i)
+            group->on_our_host[static_cast<std::size_t>(places.mate[i]) / 64] |= std::uint64_t{1} << places.mate[i] % 64;
     }
     return group->on_our_host;
 }

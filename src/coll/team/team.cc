@@ -174,7 +174,7 @@ void pm_team_free(pm_team *team)
 
 int pm_team_all_have_left(void *board, int ranks, pm_peer *const *peers)
 {
-    return Board(board, 0, ranks, 0, 0).all_have_left([peers](int rank) { return pm_has_ended(peers[rank]) != 0; });
+    return Board(board, 0, ranks, 0, 0).all_have_left([peers](int rank) { return peers != nullptr && pm_has_ended(peers[rank]) != 0; });
 }
 
 int pm_team_has_room(pm_team *team, size_t size)

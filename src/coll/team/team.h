@@ -39,7 +39,7 @@ void pm_team_leave(pm_team * team);
 void pm_team_give_up(pm_team * team);
 int pm_team_gave_up(const pm_team * team, int rank);
 void pm_team_free(pm_team * team);      /* after pm_team_leave() */
-/* Or have ended: `peers` are the ranks. */
+/* Or have ended: `peers` are the ranks, NULL: that is not asked. */
 int pm_team_all_have_left(void *board, int ranks, pm_peer * const *peers);
 
 /* Enters the next step: first there must be room for so many bytes, then they are written to the place, then it is entered. With
