@@ -701,10 +701,14 @@ int MPIR_Bitmap_barrier_impl(const MPIX_Bitmap members[], MPIR_Comm * comm_ptr)
 {
     group_t group;
 
+    /* Without a list of them. */
+    if (members && comm_ptr->comm_kind == MPIR_COMM_KIND__INTRACOMM && MPIX_Bitmap_count(members, comm_ptr->local_size) == comm_ptr->local_size &&
+        check_members(members, comm_ptr->rank, comm_ptr) == MPI_SUCCESS) {
+        MPIR_Errflag_t errflag = MPIR_ERR_NONE;
+        return MPIR_Barrier(comm_ptr, &errflag);
+    }
     if (enter(&group, members, comm_ptr->rank, comm_ptr)) {
-        if (group.size == comm_ptr->local_size && comm_ptr->comm_kind == MPIR_COMM_KIND__INTRACOMM)
-            note(&group, MPIR_Barrier(comm_ptr, &group.errflag));
-        else if (hosts_are_known(&group) && (!on_one_host(&group) || pm_crowded(MPIDI_COMPOSITE_global.core)))
+        if (hosts_are_known(&group) && (!on_one_host(&group) || pm_crowded(MPIDI_COMPOSITE_global.core)))
             barrier_by_hosts(&group);
         else
             barrier_by_rounds(&group, NULL, group.size, group.me);
