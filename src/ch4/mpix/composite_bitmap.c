@@ -12,6 +12,7 @@
  * keeps three groups from waiting for each other in a circle. */
 #include "mpidimpl.h"
 #include "composite_impl.h"
+#include "composite_coll_life.h"
 #include "ch4/mpix/composite_bitmap.h"
 #include "coll/choice.h"
 #include "coll/team/places.h"
@@ -326,25 +327,23 @@ static void pass_down(group_t * group, const char *mine, MPI_Aint size, MPI_Aint
     wait_posted(group);
 }
 
-/* All members answer the same: what jobs know of each other's hosts may differ. */
-static bool hosts_are_known(const group_t * group)
+static int host_of_member(void *context, int member)
 {
-    return MPIDI_COMM(group->comm, map).mode != MPIDI_RANK_MAP_MLUT && MPIDI_COMM(group->comm, map).avtid == 0;
+    const group_t *group = context;
+    int host;
+
+    MPIDIU_get_node_id(group->comm, group->ranks[member], &host);
+    return host;
 }
 
-/* Members of several jobs count as on several. */
-static bool on_one_host(const group_t * group)
+/* All members answer the same; those of several jobs count as on several. */
+static bool on_one_host(group_t * group)
 {
-    int host, first;
-
-    if (!hosts_are_known(group))
+    if (!MPIDI_COMPOSITE_knows_hosts(group->comm))
         return false;
-    MPIDIU_get_node_id(group->comm, group->ranks[0], &first);
-    for (int i = 1; i < group->size; i++) {
-        MPIDIU_get_node_id(group->comm, group->ranks[i], &host);
-        if (host != first)
+    for (int i = 1; i < group->size; i++)
+        if (host_of_member(group, i) != host_of_member(group, 0))
             return false;
-    }
     return true;
 }
 
@@ -658,16 +657,8 @@ static void barrier_by_rounds(group_t * group, const int *members, int count, in
     }
 }
 
-static int host_of_member(void *context, int member)
-{
-    const group_t *group = context;
-    int host;
-
-    MPIDIU_get_node_id(group->comm, group->ranks[member], &host);
-    return host;
-}
-
-/* The first member of each host hears its others, and tells them when all hosts have been heard: each of those waits once. */
+/* The first member of each host hears its others, and tells them when all hosts have been heard: each of those waits once. But those of one host, with
+ * cores of their own, take rounds. */
 static void barrier_by_hosts(group_t * group)
 {
     int *memory = MPL_malloc(sizeof *memory * pm_places_ints(group->size), MPL_MEM_COLL);
@@ -676,7 +667,9 @@ static void barrier_by_hosts(group_t * group)
 
     MPIR_ERR_CHKANDJUMP(memory == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
     pm_places_of(&places, memory, group->size, group->me, host_of_member, group);
-    if (places.first[places.ours] == group->me) {
+    if (places.hosts == 1 && !pm_crowded(MPIDI_COMPOSITE_global.core)) {
+        barrier_by_rounds(group, NULL, group->size, group->me);
+    } else if (places.first[places.ours] == group->me) {
         for (int i = 0; i < places.mates; i++)
             post_receive_nothing(group, places.mate[i]);
         wait_posted(group);
@@ -708,7 +701,7 @@ int MPIR_Bitmap_barrier_impl(const MPIX_Bitmap members[], MPIR_Comm * comm_ptr)
         return MPIR_Barrier(comm_ptr, &errflag);
     }
     if (enter(&group, members, comm_ptr->rank, comm_ptr)) {
-        if (hosts_are_known(&group) && (!on_one_host(&group) || pm_crowded(MPIDI_COMPOSITE_global.core)))
+        if (MPIDI_COMPOSITE_knows_hosts(comm_ptr))
             barrier_by_hosts(&group);
         else
             barrier_by_rounds(&group, NULL, group.size, group.me);

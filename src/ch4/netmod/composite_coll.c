@@ -428,12 +428,10 @@ static int reduce_scatter_by_leaders(const void *sendbuf, void *recvbuf, const M
                                      MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
     int mpi_errno = MPI_SUCCESS;
-    MPI_Aint *displs = MPL_malloc(sizeof *displs * (size_t) comm->local_size, MPL_MEM_COLL), at = 0;
+    MPI_Aint all, *displs = places_of_counts(recvcounts, comm->local_size, &all);
 
     MPIR_ERR_CHKANDJUMP(!displs, mpi_errno, MPI_ERR_OTHER, "**nomem");
-    for (int rank = 0; rank < comm->local_size; at += recvcounts[rank++])
-        displs[rank] = at;
-    mpi_errno = leaders_reduce_scatter(sendbuf, recvbuf, at, parts_of(NULL, recvcounts, displs, datatype), op, comm, errflag);
+    mpi_errno = leaders_reduce_scatter(sendbuf, recvbuf, all, parts_of(NULL, recvcounts, displs, datatype), op, comm, errflag);
     MPL_free(displs);
 
   fn_fail:

@@ -9,6 +9,12 @@ int MPIDI_COMPOSITE_coll_init(void);            /* PM_OK or PM_FAILED */
 void MPIDI_COMPOSITE_coll_finalize(void);
 void MPIDI_COMPOSITE_coll_comm_free(MPIR_Comm * comm);
 
+/* All ranks are of this job, so that hosts have the same numbers at all: other jobs number them in their own way. */
+MPL_STATIC_INLINE_PREFIX bool MPIDI_COMPOSITE_knows_hosts(const MPIR_Comm * comm)
+{
+    return MPIDI_COMM(comm, map).mode != MPIDI_RANK_MAP_MLUT && MPIDI_COMM(comm, map).avtid == 0;
+}
+
 /* composite_group.c: what a communicator is to the engines of src/coll; and those that may have a group of the user's while they are. */
 pm_group_setup MPIDI_COMPOSITE_group_setup(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_group_commit(MPIR_Comm * comm);

@@ -35,8 +35,7 @@ pm_group_setup MPIDI_COMPOSITE_group_setup(MPIR_Comm * comm)
     setup.rank = comm->rank;
     setup.context = comm;
     setup.peer = peer_of;
-    /* Other jobs number the hosts in their own way. */
-    setup.host = MPIDI_COMM(comm, map).mode == MPIDI_RANK_MAP_MLUT || MPIDI_COMM(comm, map).avtid != 0 ? NULL : host_of;
+    setup.host = MPIDI_COMPOSITE_knows_hosts(comm) ? host_of : NULL;
     return setup;
 }
 

@@ -4,6 +4,7 @@
 #define COMPOSITE_LED_H_INCLUDED
 
 #include "composite_impl.h"
+#include "composite_coll_life.h"
 #include "composite_team.h"
 #include "composite_team_data.h"
 #include "coll/team/leaders.h"
@@ -27,8 +28,7 @@ typedef struct {
 /* All of this job, and on more than one host; alike at all ranks. */
 MPL_STATIC_INLINE_PREFIX bool has_hosts(const MPIR_Comm * comm)
 {
-    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM || comm->internode_table == NULL || comm->local_size < 2 ||
-        MPIDI_COMM(comm, map).mode == MPIDI_RANK_MAP_MLUT || MPIDI_COMM(comm, map).avtid != 0)
+    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM || comm->internode_table == NULL || comm->local_size < 2 || !MPIDI_COMPOSITE_knows_hosts(comm))
         return false;
     /* Where no two ranks are on the same host MPICH makes no other communicators of it. */
     return comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__PARENT ? comm->node_comm == NULL || comm->node_comm->local_size < comm->local_size :
@@ -143,6 +143,17 @@ MPL_STATIC_INLINE_PREFIX pm_shape shape_for(MPI_Aint count, MPI_Datatype type)
 
     MPIR_Datatype_get_size_macro(type, size);
     return pm_shape_of((size_t) (count * size), 0);
+}
+
+/* Where parts of so much begin that follow each other, and how much all of them are. NULL: there is no memory. */
+MPL_STATIC_INLINE_PREFIX MPI_Aint *places_of_counts(const MPI_Aint * counts, int ranks, MPI_Aint * all)
+{
+    MPI_Aint *places = MPL_malloc(sizeof *places * (size_t) ranks, MPL_MEM_COLL);
+
+    *all = 0;
+    for (int rank = 0; places && rank < ranks; *all += counts[rank++])
+        places[rank] = *all;
+    return places;
 }
 
 /* Where blocks are on their way: in the order of the places of their hosts. */

@@ -860,14 +860,12 @@ static int led_ireduce_scatter_counts(const void *sendbuf, void *recvbuf, const 
                                       MPIR_Comm * comm, MPIR_Request ** request)
 {
     int mpi_errno;
-    MPI_Aint *displs = MPL_malloc(sizeof *displs * (size_t) comm->local_size, MPL_MEM_COLL), at = 0;
+    MPI_Aint count, *displs = places_of_counts(recvcounts, comm->local_size, &count);
     parts_t all = parts_of(NULL, recvcounts, displs, type);
 
     if (!displs)
         return no_memory();
-    for (int rank = 0; rank < comm->local_size; at += recvcounts[rank++])
-        displs[rank] = at;
-    mpi_errno = led_ireduce_scatter(sendbuf, recvbuf, at, &all, op, comm, MPIDI_COMPOSITE_IN_REDUCE_SCATTER, request);
+    mpi_errno = led_ireduce_scatter(sendbuf, recvbuf, count, &all, op, comm, MPIDI_COMPOSITE_IN_REDUCE_SCATTER, request);
     MPL_free(displs);
     return mpi_errno;
 }

@@ -12,8 +12,7 @@
 /* All ranks are of this job and on this host: then all of them answer the same here, and to pm_crowded(). */
 static bool on_one_host(MPIR_Comm * comm)
 {
-    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM || MPIDI_COMM(comm, map).mode == MPIDI_RANK_MAP_MLUT ||
-        MPIDI_COMM(comm, map).avtid != 0)
+    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM || !MPIDI_COMPOSITE_knows_hosts(comm))
         return false;
     return comm->hierarchy_kind == MPIR_COMM_HIERARCHY_KIND__NODE ||
         (comm->node_comm != NULL && comm->node_comm->local_size == comm->local_size);
