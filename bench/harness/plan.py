@@ -94,7 +94,7 @@ COC_WAIT = _settings(wait="sleep")
 COC_SIZES = (1024, 65536)           # of the all-to-all, for each pair
 # Collectives there: by the leaders of hosts and clusters, and as if each rank were on a host of its own.
 COC_COLLECTIVES = {"barrier": (0,), "allreduce": (8, 8192), "bcast": (65536,), "reduce": (8192,), "allgather": (4096,), "gather": (4096,), "scatter": (4096,), "reduce_scatter": (8192,),
-                   "alltoall": (1024,)}
+                   "alltoall": (1024,), "scan": (8, 1024)}
 BY_LEADERS, BY_ALL = "by leaders", "by all"
 COC_HIERARCHY = {BY_LEADERS: (), BY_ALL: (("MPIR_CVAR_NOLOCAL", "1"), *_settings(
     **{f"coll_{operation}": "messages" for operation in COC_COLLECTIVES}))}

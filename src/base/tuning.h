@@ -111,7 +111,7 @@
 #define PM_TEAM_REDUCE_PIECE (32 * 1024)
 
 /* Between hosts: how many leaders tell one by themselves where messages are short, and up to how many bytes that is; up to how many bytes a
- * reduction, and all blocks together of a gather or scatter, of an allgather, and of a rank in an alltoall go by the leaders; what is longer than
+ * reduction, and all blocks together of a gather or scatter, of an allgather, of a rank in an alltoall, and of a scan go by the leaders; what is longer than
  * a piece is passed on piece by piece, and from where on along a chain: then nobody sends it twice, and on networks of their own all send at the
  * same time.
  * bench/run --only net_colltable */
@@ -120,6 +120,7 @@
 #define PM_LEADERS_REDUCE_LIMIT ((size_t) 1 << 20)
 #define PM_LEADERS_GATHER_LIMIT ((size_t) 4 << 20)
 #define PM_LEADERS_ALLTOALL_LIMIT ((size_t) 64 << 10)
+#define PM_LEADERS_SCAN_LIMIT ((size_t) 256 << 10)
 #define PM_LEADERS_PIECE (512 * 1024)
 #define PM_LEADERS_CHAIN (4 * PM_LEADERS_PIECE)
 

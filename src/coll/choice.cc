@@ -242,6 +242,8 @@ int pm_by_leaders(const pm_choices *choices, pm_collective operation, size_t byt
             return bytes <= PM_LEADERS_GATHER_LIMIT;
         case PM_COLL_ALLTOALL:
             return bytes <= PM_LEADERS_ALLTOALL_LIMIT;
+        case PM_COLL_SCAN:
+            return bytes <= PM_LEADERS_SCAN_LIMIT;
         default:
             return 0;
     }

@@ -8,6 +8,7 @@ mpi_core_sources += src/mpid/ch4/netmod/composite/func_table.c \
                     src/mpid/ch4/netmod/composite/composite_bitmap.c \
                     src/mpid/ch4/netmod/composite/composite_calls.c \
                     src/mpid/ch4/netmod/composite/composite_coll.c \
+                    src/mpid/ch4/netmod/composite/composite_combine.c \
                     src/mpid/ch4/netmod/composite/composite_cvars.c \
                     src/mpid/ch4/netmod/composite/composite_direct.c \
                     src/mpid/ch4/netmod/composite/composite_fuzzy.c \

@@ -4,6 +4,7 @@
 #include "composite_calls.h"
 #include "composite_coll.h"
 #include "composite_coll_life.h"
+#include "composite_combine.h"
 #include "composite_started.h"
 #include "composite_team.h"
 #include "composite_team_coll.h"
@@ -76,6 +77,7 @@ int MPIDI_COMPOSITE_coll_init(void)
         [PM_COLL_SCAN] = MPIR_CVAR_CH4_COMPOSITE_COLL_SCAN
     };
 
+    MPIDI_COMPOSITE_combine_init();
     choices = pm_choices_open(words, MPIR_CVAR_CH4_COMPOSITE_COLL_TABLE);
     return choices ? MPIDI_COMPOSITE_started_init() : PM_FAILED;
 }
@@ -84,6 +86,7 @@ void MPIDI_COMPOSITE_coll_finalize(void)
 {
     pm_choices_close(choices);
     choices = NULL;
+    MPIDI_COMPOSITE_combine_finalize();
 }
 
 void MPIDI_COMPOSITE_choose(MPIDI_COMPOSITE_team_t * team)
@@ -161,6 +164,12 @@ static bool leads_reducing(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collec
                            MPI_Op op)
 {
     return has_hosts(comm) && MPIR_Op_is_commutative(op) && leads(comm, collective, chosen, bytes_of(count, datatype));
+}
+
+/* In the order of the ranks, whatever the order of the hosts. */
+static bool leads_scanning(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, bool chosen, MPI_Aint count, MPI_Datatype datatype)
+{
+    return may_scan_blocks(count, datatype) && leads(comm, collective, chosen, bytes_of(count, datatype) * (size_t) comm->local_size);
 }
 
 /* Of nothing: a rank whose count is 0 does not come here, so there is no step. What is not of one group is not ours. */
@@ -479,6 +488,10 @@ bool MPIDI_COMPOSITE_scan(const void *sendbuf, void *recvbuf, MPI_Aint count, MP
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && leads_scanning(comm, MPIDI_COMPOSITE_IN_SCAN, CHOSEN(SCAN), count, datatype)) {
+        *mpi_errno = leaders_scan(sendbuf, recvbuf, count, datatype, op, true, comm, errflag);
+        return true;
+    }
     if (!team || !reduces(team, MPIDI_COMPOSITE_IN_SCAN, CHOSEN(SCAN), count, datatype, op))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_SCAN);
     return done(team, true, MPIDI_COMPOSITE_team_scan(team, sendbuf, recvbuf, count, datatype, op), errflag, mpi_errno);
@@ -490,6 +503,10 @@ bool MPIDI_COMPOSITE_exscan(const void *sendbuf, void *recvbuf, MPI_Aint count, 
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
+    if (!team && leads_scanning(comm, MPIDI_COMPOSITE_IN_EXSCAN, CHOSEN(EXSCAN), count, datatype)) {
+        *mpi_errno = leaders_scan(sendbuf, recvbuf, count, datatype, op, false, comm, errflag);
+        return true;
+    }
     if (!team || !reduces(team, MPIDI_COMPOSITE_IN_EXSCAN, CHOSEN(EXSCAN), count, datatype, op))
         return MPIDI_COMPOSITE_coll_by_messages(comm, MPIDI_COMPOSITE_IN_EXSCAN);
     return done(team, true, MPIDI_COMPOSITE_team_exscan(team, sendbuf, recvbuf, count, datatype, op), errflag, mpi_errno);

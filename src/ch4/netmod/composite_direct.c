@@ -8,69 +8,6 @@
 #include "netmod/core/setup.h"
 #include "coll/window/window.h"
 
-unsigned char MPIDI_COMPOSITE_elements[256], MPIDI_COMPOSITE_operations[256];
-
-static void is_integer(MPI_Datatype datatype, bool is_signed)
-{
-    int size;
-
-    if (datatype == MPI_DATATYPE_NULL || !IS_BUILTIN(datatype))
-        return;
-    size = MPIR_Datatype_get_basic_size(datatype);
-    for (int i = 0; i < 4; i++)
-        if (size == 1 << i)
-            MPIDI_COMPOSITE_elements[datatype & 0xff] = (unsigned char) ((is_signed ? PM_INT8 : PM_UINT8) + i);
-}
-
-static void is_real(MPI_Datatype datatype)
-{
-    if (datatype == MPI_DATATYPE_NULL || !IS_BUILTIN(datatype))
-        return;
-    if (MPIR_Datatype_get_basic_size(datatype) == sizeof(float))
-        MPIDI_COMPOSITE_elements[datatype & 0xff] = PM_FLOAT;
-    if (MPIR_Datatype_get_basic_size(datatype) == sizeof(double))
-        MPIDI_COMPOSITE_elements[datatype & 0xff] = PM_DOUBLE;
-}
-
-void MPIDI_COMPOSITE_direct_init(void)
-{
-    /* Characters and bytes have no sum: MPICH says so. */
-    static const MPI_Datatype with_sign[] = {
-        MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T,
-        MPI_AINT, MPI_OFFSET, MPI_COUNT,
-#ifdef HAVE_FORTRAN_BINDING
-        MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8,
-#endif
-    };
-    static const MPI_Datatype without_sign[] = {
-        MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T,
-        MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T,
-    };
-    static const MPI_Datatype real[] = {
-        MPI_FLOAT, MPI_DOUBLE,
-#ifdef HAVE_FORTRAN_BINDING
-        MPI_REAL, MPI_DOUBLE_PRECISION, MPI_REAL4, MPI_REAL8,
-#endif
-    };
-    static const struct {
-        MPI_Op op;
-        pm_operation operation;
-    } operations[] = {
-        {MPI_REPLACE, PM_REPLACE}, {MPI_NO_OP, PM_NO_OPERATION}, {MPI_SUM, PM_SUM}, {MPI_PROD, PM_PRODUCT}, {MPI_MAX, PM_MAX},
-        {MPI_MIN, PM_MIN}, {MPI_BAND, PM_BAND}, {MPI_BOR, PM_BOR}, {MPI_BXOR, PM_BXOR}, {MPI_LAND, PM_LAND}, {MPI_LOR, PM_LOR},
-        {MPI_LXOR, PM_LXOR},
-    };
-
-    for (size_t i = 0; i < sizeof with_sign / sizeof with_sign[0]; i++)
-        is_integer(with_sign[i], true);
-    for (size_t i = 0; i < sizeof without_sign / sizeof without_sign[0]; i++)
-        is_integer(without_sign[i], false);
-    for (size_t i = 0; i < sizeof real / sizeof real[0]; i++)
-        is_real(real[i]);
-    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++)
-        MPIDI_COMPOSITE_operations[operations[i].op & 0xff] = (unsigned char) operations[i].operation;
-}
-
 /* --- errors ------------------------------------------------------------------------------------------------------------------ */
 
 int MPIDI_COMPOSITE_direct_wrong_epoch(void)

@@ -4,12 +4,9 @@
 #define COMPOSITE_DIRECT_H_INCLUDED
 
 #include "composite_impl.h"
+#include "composite_combine.h"
 #include "coll/window/atomics.h"
 #include "coll/window/direct.h"
-
-/* MPI's predefined types and operations, as the processor knows them; by the last byte of their handles. */
-extern unsigned char MPIDI_COMPOSITE_elements[256], MPIDI_COMPOSITE_operations[256];
-void MPIDI_COMPOSITE_direct_init(void);
 
 /* What others were asked to do has happened (coll/window/errands.h). */
 int MPIDI_COMPOSITE_direct_settle(MPIR_Win * win);

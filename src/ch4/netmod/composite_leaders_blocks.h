@@ -162,25 +162,33 @@ static int leaders_allgather(const data_t * mine, const parts_t * all, MPIR_Comm
     return led_to(&led);
 }
 
+/* What all have, to the first one. */
+static void gather_up(led_t * led, const data_t * mine, const parts_t * all, int tag)
+{
+    blocks_t blocks = { NULL };
+    data_t own = part_of(all, led->comm->rank);
+    bool is_root = is_first(led) && led->speaks;
+
+    LAY_OUT_BLOCKS(led, all, &blocks);
+    if (is_root && !led->is_poor)
+        get_room_for_all(led, all, &blocks);
+    else if (led->speaks && !led->is_poor)
+        get_room(led, &blocks, led->place, end_below(led));
+    host_gather(led, mine ? mine : &own, mine == NULL, &blocks, all);
+    if (led->speaks)
+        gather_blocks(led, &blocks, tag);
+    if (is_root)
+        take_blocks(led, all, &blocks, mine ? -1 : led->comm->rank);
+    MPL_free(blocks.copy);
+}
+
 /* To the root, which speaks for its host. `all`: of the root, where they belong; of others, as many bytes. */
 static int leaders_gather(const data_t * mine, const parts_t * all, int root, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
     led_t led;
-    blocks_t blocks = { NULL };
-    data_t own = part_of(all, comm->rank);
 
     LEAD(&led, comm, root, pm_shape_of(total_of(all, comm), 0), errflag);
-    LAY_OUT_BLOCKS(&led, all, &blocks);
-    if (comm->rank == root)
-        get_room_for_all(&led, all, &blocks);
-    else if (led.speaks)
-        get_room(&led, &blocks, led.place, end_below(&led));
-    host_gather(&led, mine ? mine : &own, mine == NULL, &blocks, all);
-    if (led.speaks)
-        gather_blocks(&led, &blocks, MPIR_GATHER_TAG);
-    if (comm->rank == root)
-        take_blocks(&led, all, &blocks, mine ? -1 : root);
-    MPL_free(blocks.copy);
+    gather_up(&led, mine, all, MPIR_GATHER_TAG);
     return led_to(&led);
 }
 
@@ -246,6 +254,31 @@ static int leaders_reduce_scatter(const void *sendbuf, void *recvbuf, MPI_Aint c
     all.buffer = sum;
     mine = data_of(recvbuf, mine.count, type);
     mpi_errno = scatter_down(&led, &all, &mine, MPIR_REDUCE_SCATTER_TAG);
+    MPL_free(memory);
+    return mpi_errno;
+}
+
+/* What all have put in goes to rank 0, which adds it up for each, in the order of the ranks: so the operation need not commute, and a host may have
+ * any ranks. */
+static int leaders_scan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op, bool inclusive, MPIR_Comm * comm,
+                        MPIR_Errflag_t * errflag)
+{
+    led_t led;
+    char *memory = NULL;
+    data_t put_in = data_of(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, type), result = data_of(recvbuf, count, type);
+    parts_t all = equal_parts(NULL, count, type);
+    bool has_result = inclusive || comm->rank > 0;
+    int mpi_errno;
+
+    LEAD(&led, comm, 0, pm_shape_of(total_of(&all, comm), 0), errflag);
+    if (comm->rank == 0) {
+        memory = room_to_scan(&all, comm->local_size);
+        (void) turns_poor(&led, !memory);
+    }
+    gather_up(&led, &put_in, &all, MPIR_SCAN_TAG);
+    if (comm->rank == 0 && *errflag == MPIR_ERR_NONE)
+        note_error(&led, scan_blocks(&all, comm->local_size, op, inclusive));
+    mpi_errno = scatter_down(&led, &all, has_result ? &result : NULL, MPIR_SCAN_TAG);
     MPL_free(memory);
     return mpi_errno;
 }

@@ -5,6 +5,7 @@
 
 #include "composite_impl.h"
 #include "composite_coll_life.h"
+#include "composite_combine.h"
 #include "composite_team.h"
 #include "composite_team_data.h"
 #include "coll/team/leaders.h"
@@ -259,6 +260,40 @@ MPL_STATIC_INLINE_PREFIX void take_blocks(led_t * led, const parts_t * all, cons
         if (rank != except)
             note_error(led, copy_to(&part, blocks->flat + blocks->ranks[rank]));
     }
+}
+
+/* Of a scan, at rank 0: room for a block of each rank, and one before them. Answers it, or NULL; it is to be freed. */
+MPL_STATIC_INLINE_PREFIX char *room_to_scan(parts_t * all, int ranks)
+{
+    size_t block = part_of(all, 0).bytes;
+    char *room = MPL_calloc((size_t) ranks + 1, block, MPL_MEM_COLL);
+
+    all->buffer = room ? room + block : NULL;
+    return room;
+}
+
+/* What each has put in becomes what it gets; where that is without its own, its block is the one before. */
+MPL_STATIC_INLINE_PREFIX int scan_blocks(parts_t * all, int ranks, MPI_Op op, bool inclusive)
+{
+    int mpi_errno = MPI_SUCCESS;
+
+    for (int rank = 1; mpi_errno == MPI_SUCCESS && rank < ranks; rank++) {
+        char *to = part_of(all, rank).plain;
+        mpi_errno = MPIDI_COMPOSITE_combine(part_of(all, rank - 1).plain, to, to, all->count, all->type, op);
+    }
+    if (!inclusive)
+        all->buffer -= part_of(all, 0).bytes;
+    return mpi_errno;
+}
+
+/* All ranks say the same of what they add up: numbers without gaps. */
+MPL_STATIC_INLINE_PREFIX bool may_scan_blocks(MPI_Aint count, MPI_Datatype type)
+{
+    MPI_Aint size, extent;
+
+    MPIR_Datatype_get_size_macro(type, size);
+    MPIR_Datatype_get_extent_macro(type, extent);
+    return HANDLE_IS_BUILTIN(type) && size == extent && count > 0;
 }
 
 /* Blocks between our host and another one, as they travel: those for each rank there together, in the order of the ranks here. `flat` has all

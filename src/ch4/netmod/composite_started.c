@@ -1019,9 +1019,12 @@ int MPIDI_COMPOSITE_ireduce_scatter_block(const void *sendbuf, void *recvbuf, MP
 int MPIDI_COMPOSITE_iscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op, MPIR_Comm * comm,
                           MPIR_Request ** request)
 {
-    team_t *team = team_to_add(comm, IN(SCAN), count, datatype, op);
+    team_t *team;
     op_t *started;
 
+    if (is_led(comm, IN(SCAN), count, datatype, op))
+        return led_iscan(sendbuf, recvbuf, count, datatype, op, true, comm, request);
+    team = team_to_add(comm, IN(SCAN), count, datatype, op);
     if (!team)
         return MPIR_Iscan_impl(sendbuf, recvbuf, count, datatype, op, comm, request);
     started = make_op(comm, team, IN(SCAN), 0, request);
@@ -1031,9 +1034,12 @@ int MPIDI_COMPOSITE_iscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MP
 int MPIDI_COMPOSITE_iexscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype datatype, MPI_Op op,
                             MPIR_Comm * comm, MPIR_Request ** request)
 {
-    team_t *team = team_to_add(comm, IN(EXSCAN), count, datatype, op);
+    team_t *team;
     op_t *started;
 
+    if (is_led(comm, IN(EXSCAN), count, datatype, op))
+        return led_iscan(sendbuf, recvbuf, count, datatype, op, false, comm, request);
+    team = team_to_add(comm, IN(EXSCAN), count, datatype, op);
     if (!team)
         return MPIR_Iexscan_impl(sendbuf, recvbuf, count, datatype, op, comm, request);
     started = make_op(comm, team, IN(EXSCAN), 0, request);

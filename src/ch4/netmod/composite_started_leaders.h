@@ -68,6 +68,7 @@ typedef struct later {
     char *packed;
     between_t between;
     bool exchanges;
+    bool scans, inclusive;      /* rank 0 adds up what all have put in, for each */
 } later_t;
 
 static later_t *laters;         /* in the order of starting; changes under the lock */
@@ -402,6 +403,14 @@ static void speak_above(later_t * it)
         await_message(it, of_places(it, it->down, led->place, end_below(led)), speaker_at(led, led->tree.parent));
 }
 
+/* From where they have come to where they are sorted, and there. */
+static void scan_all(later_t * it)
+{
+    take_blocks(&it->led, &it->all, &it->blocks, -1);
+    if (it->errflag == MPIR_ERR_NONE)
+        note_error(&it->led, scan_blocks(&it->all, it->led.comm->local_size, it->op, it->inclusive));
+}
+
 static void tell_all(later_t * it)
 {
     const led_t *led = &it->led;
@@ -411,6 +420,8 @@ static void tell_all(later_t * it)
         return;
     if (it->exchanges)
         end_between(it);
+    if (it->scans && is_first(led))
+        scan_all(it);
     for (int rank = 0; it->down == BLOCKS && !it->exchanges && is_first(led) && it->blocks.copy && rank < led->comm->local_size; rank++) {
         data_t part = part_of(&it->all, rank);
         note_error(&it->led, copy_from(&part, it->blocks.flat + it->blocks.ranks[rank]));
@@ -576,7 +587,7 @@ static bool is_led(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, MP
     const plan_t *plan = &plans[collective];
     bool is_of_each = collective == MPIDI_COMPOSITE_IN_GATHER || collective == MPIDI_COMPOSITE_IN_SCATTER ||
         collective == MPIDI_COMPOSITE_IN_ALLGATHER || collective == MPIDI_COMPOSITE_IN_ALLTOALL ||
-        collective == MPIDI_COMPOSITE_IN_REDUCE_SCATTER_BLOCK;
+        collective == MPIDI_COMPOSITE_IN_REDUCE_SCATTER_BLOCK || plan->operation == PM_COLL_SCAN;
     size_t bytes;
 
     if (MPIDI_COMPOSITE_COMM(comm).team || !has_hosts(comm))
@@ -584,7 +595,9 @@ static bool is_led(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, MP
     if (of_request)
         return true;            /* was asked when it was made */
     bytes = bytes_of(count, type) * (size_t) (is_of_each ? comm->local_size : 1);
-    if (plan->unknown || *algorithms[collective].chosen != algorithms[collective].none || (plan->adds && !MPIR_Op_is_commutative(op)))
+    if (plan->unknown || *algorithms[collective].chosen != algorithms[collective].none || (plan->adds && plan->operation != PM_COLL_SCAN && !MPIR_Op_is_commutative(op)))
+        return false;
+    if (plan->operation == PM_COLL_SCAN && !may_scan_blocks(count, type))
         return false;
     /* As those that are waited for. */
     if ((plan->operation == PM_COLL_ALLTOALL || plan->operation == PM_COLL_REDUCE_SCATTER) && (!share_hosts(comm) || bytes == 0))
@@ -868,6 +881,36 @@ static int led_ireduce_scatter_counts(const void *sendbuf, void *recvbuf, const 
     mpi_errno = led_ireduce_scatter(sendbuf, recvbuf, count, &all, op, comm, MPIDI_COMPOSITE_IN_REDUCE_SCATTER, request);
     MPL_free(displs);
     return mpi_errno;
+}
+
+static int led_iscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op, bool inclusive, MPIR_Comm * comm,
+                     MPIR_Request ** request)
+{
+    int mpi_errno;
+    parts_t all = equal_parts(NULL, count, type);
+    later_t *it = make_later(comm, 0, pm_shape_of(total_of(&all, comm), 0), BLOCKS, BLOCKS, &mpi_errno);
+
+    if (mpi_errno == MPI_SUCCESS) {
+        it->scans = true;
+        it->inclusive = inclusive;
+        it->op = op;
+        it->own = data_of(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, type);
+        it->result = data_of(recvbuf, count, type);
+        it->has_result = inclusive || comm->rank > 0;
+        if (comm->rank == 0 && !(it->memory = room_to_scan(&all, comm->local_size)))
+            mpi_errno = no_memory();
+        it->all = all;
+    }
+    if (mpi_errno == MPI_SUCCESS)
+        mpi_errno = lay_out(it);
+    /* Apart from where they are added up, since those who are told may get other blocks than they gave. */
+    if (mpi_errno == MPI_SUCCESS && it->led.speaks && !make_room(&it->blocks, it->led.place, end_below(&it->led)))
+        mpi_errno = no_memory();
+    if (mpi_errno == MPI_SUCCESS) {
+        it->up_flat = it->down_flat = it->blocks.flat;
+        choose_teams(it);
+    }
+    return start_later(it, inclusive ? MPIDI_COMPOSITE_IN_SCAN : MPIDI_COMPOSITE_IN_EXSCAN, mpi_errno, request);
 }
 
 static int make_between(later_t * it, size_t bytes)

@@ -4,6 +4,7 @@
 
 #include "mpidimpl.h"
 #include "composite_impl.h"
+#include "composite_combine.h"
 #include "composite_team.h"
 #include "composite_team_coll.h"
 #include "composite_team_data.h"
@@ -710,7 +711,7 @@ static int reduce_said(team_t * team, int last, const data_t * mine, size_t at, 
     int mpi_errno = MPI_SUCCESS;
     MPI_Aint size;
     bool said_too = must_be_said(team, last, mine, at, result);
-    const char *said;
+    const char *said, *sum = NULL;
 
     if (bytes == 0)
         return MPI_SUCCESS;
@@ -721,11 +722,12 @@ static int reduce_said(team_t * team, int last, const data_t * mine, size_t at, 
             mpi_errno = hear(team, rank, mine->bytes, &said);
         MPIR_ERR_CHECK(mpi_errno);
         if (rank != last)
-            mpi_errno = MPIR_Reduce_local(said + at, result, (MPI_Aint) bytes / size, mine->type, op);
-        else if (said + at != result)
-            memcpy(result, said + at, bytes);
+            mpi_errno = MPIDI_COMPOSITE_combine(said + at, sum, result, (MPI_Aint) bytes / size, mine->type, op);
         MPIR_ERR_CHECK(mpi_errno);
+        sum = rank == last ? said + at : result;
     }
+    if (sum != result)
+        memcpy(result, sum, bytes);
 
   fn_fail:
     return mpi_errno;
@@ -745,7 +747,7 @@ static int reduce_lent(team_t * team, int last, const uint64_t * addresses, cons
     piece = piece / (size_t) size * (size_t) size;
     for (done = 0; done < bytes; done += piece) {
         size_t now = MPL_MIN(piece, bytes - done);
-        const char *own = mine + at + done;
+        const char *own = mine + at + done, *sum = own;
         if (own == result + done && last != team->rank)
             own = memcpy(ours, own, now);
         for (int rank = last; rank >= 0; rank--) {
@@ -755,13 +757,14 @@ static int reduce_lent(team_t * team, int last, const uint64_t * addresses, cons
                 mpi_errno = read_bytes(team, rank, addresses[rank] + at + done, to, now);
                 MPIR_ERR_CHECK(mpi_errno);
                 from = to;
-            } else if (rank == last && own != result + done) {
-                memcpy(result + done, own, now);
             }
             if (rank != last)
-                mpi_errno = MPIR_Reduce_local(from, result + done, (MPI_Aint) (now / (size_t) size), type, op);
+                mpi_errno = MPIDI_COMPOSITE_combine(from, sum, result + done, (MPI_Aint) (now / (size_t) size), type, op);
             MPIR_ERR_CHECK(mpi_errno);
+            sum = rank == last ? from : result + done;
         }
+        if (sum != result + done)
+            memcpy(result + done, sum, now);
     }
 
   fn_fail:
@@ -902,6 +905,8 @@ static int reduce_slice(team_t * team, const data_t * mine, const vectors_t * ve
     int mpi_errno = MPI_SUCCESS, last = team->ranks - 1;
     _Alignas(64) char own[PM_TEAM_PAGE / 2];
 
+    const char *sum = NULL;
+
     if (some > 0 && to == ours && team->rank != last)
         ours = memcpy(own, ours, (size_t) (some * size));
     for (int rank = last; rank >= 0; rank--) {
@@ -918,10 +923,9 @@ static int reduce_slice(team_t * team, const data_t * mine, const vectors_t * ve
         if (some <= 0)
             continue;
         if (rank < last)
-            mpi_errno = MPIR_Reduce_local(said, to, some, mine->type, op);
-        else if (said != to)
-            memcpy(to, said, (size_t) (some * size));
+            mpi_errno = MPIDI_COMPOSITE_combine(said, sum, to, some, mine->type, op);
         MPIR_ERR_CHECK(mpi_errno);
+        sum = rank == last ? said : to;
     }
 
   fn_fail:
@@ -1168,9 +1172,10 @@ static int scan_in_a_row(team_t * team, const data_t * mine, char *result, MPI_O
             mpi_errno = MPIDI_COMPOSITE_team_room(team, bytes);
             MPIR_ERR_CHECK(mpi_errno);
             place = pm_team_place(team->team, bytes);
-            memcpy(place, own, bytes);
             if (before)
-                mpi_errno = MPIR_Reduce_local(before, place, count, mine->type, op);
+                mpi_errno = MPIDI_COMPOSITE_combine(before, own, place, count, mine->type, op);
+            else
+                memcpy(place, own, bytes);
             MPIR_ERR_CHECK(mpi_errno);
             pm_team_enter(team->team, bytes, team->collective);
         } else {
@@ -1184,9 +1189,7 @@ static int scan_in_a_row(team_t * team, const data_t * mine, char *result, MPI_O
         } else if (place) {
             memcpy(to, place, bytes);
         } else {
-            if (to != own)
-                memcpy(to, own, bytes);
-            mpi_errno = MPIR_Reduce_local(before, to, count, mine->type, op);
+            mpi_errno = MPIDI_COMPOSITE_combine(before, own, to, count, mine->type, op);
             MPIR_ERR_CHECK(mpi_errno);
         }
     }
