@@ -394,14 +394,14 @@ void MPIDI_COMPOSITE_start_on(const MPIDI_COMPOSITE_of_request_t * request)
     of_request = request;
 }
 
-/* That of the request; or the second team of a communicator that has one, if it does this: only a blocking collective makes one. */
+/* That of the request; or the second team of a communicator that has one, if it does this. */
 static team_t *team_to_add(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, MPI_Aint count, MPI_Datatype type, MPI_Op op)
 {
-    team_t *team = of_request ? of_request->team : NULL;
+    team_t *team = of_request ? of_request->team : MPIDI_COMPOSITE_team_at_hand(comm);
     pm_way way = PM_BY_MESSAGES;
 
-    if (!team && MPIDI_COMPOSITE_COMM(comm).team_is_known && MPIDI_COMPOSITE_COMM(comm).team)
-        team = MPIDI_COMPOSITE_COMM(comm).team->second;
+    if (team && !of_request)
+        team = team->second;
     if (team)
         way = way_for(team, collective, count, type, op);
     if (way == PM_BY_MESSAGES) {

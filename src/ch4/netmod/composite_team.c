@@ -687,7 +687,8 @@ int MPIDI_COMPOSITE_team_comm_commit(MPIR_Comm * comm)
     return MPI_SUCCESS;
 }
 
-MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm)
+/* That which it has from the beginning: what ends later makes none. Of one made by MPI_Comm_idup this waits until rank 0 has made it, too. */
+MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_at_hand(MPIR_Comm * comm)
 {
     MPIDI_COMPOSITE_comm_t *state = &MPIDI_COMPOSITE_COMM(comm);
 
@@ -695,7 +696,18 @@ MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm)
         return state->team;
     if (unlikely(unheards))
         hear_now(comm);
-    if (state->team || !may_have_team(comm)) {
+    state->team_is_known = state->team != NULL;
+    return state->team;
+}
+
+MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm)
+{
+    MPIDI_COMPOSITE_comm_t *state = &MPIDI_COMPOSITE_COMM(comm);
+    MPIDI_COMPOSITE_team_t *team = MPIDI_COMPOSITE_team_at_hand(comm);
+
+    if (likely(state->team_is_known))
+        return team;
+    if (!may_have_team(comm)) {
         state->team_is_known = true;
     } else if (is_of_world(comm) || state->team_calls++ == PM_TEAM_CALLS_BEFORE) {
         state->team = agree_on_team(comm);

@@ -38,8 +38,9 @@ typedef struct MPIDI_COMPOSITE_team {
 
 /* Of a communicator whose ranks all share memory, from its first collectives on. NULL: it has none, and that is so at all of its ranks.
  * Where a rank ended before that was agreed on there is one in which somebody is gone, so that the collective fails. Most have one from
- * the beginning on, but only a collective that all ranks have called makes sure of that for those that end later (team_is_known). */
+ * the beginning on, which those that end later use at once (at_hand); where it has none only collectives that wait make one. */
 int MPIDI_COMPOSITE_team_comm_commit(MPIR_Comm * comm);
+MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_at_hand(MPIR_Comm * comm);
 MPIDI_COMPOSITE_team_t *MPIDI_COMPOSITE_team_of(MPIR_Comm * comm);
 void MPIDI_COMPOSITE_team_comm_free(MPIR_Comm * comm);
 /* One more of the same ranks, for what is started and ends later, where the communicator has a team: that of a persistent request, since its

@@ -13,6 +13,18 @@
 
 /* ---- moving ---- */
 
+/* With cores of their own. */
+static bool are_two(const team_t * team)
+{
+    return team->ranks == 2 && !pm_crowded(MPIDI_COMPOSITE_global.core);
+}
+
+/* Of two one copies in while the other copies out. */
+static size_t most_at_once(const team_t * team)
+{
+    return are_two(team) ? PM_TEAM_PAIR_PIECE : PM_TEAM_PAGE;
+}
+
 /* Where ranks share cores, rank 0 goes first: what most programs do next begins there, and others would only wait for it, and keep it from
  * its turn. */
 static void let_first_go(team_t * team)
@@ -31,6 +43,64 @@ int MPIDI_COMPOSITE_team_barrier(team_t * team)
 
     if (mpi_errno == MPI_SUCCESS && pm_crowded(MPIDI_COMPOSITE_global.core))
         let_first_go(team);
+    return mpi_errno;
+}
+
+/* We have failed after we said where others may write: who comes later sees that it gave up, and who has come has written when it has
+ * entered the next step, or has given up, too. */
+static void await_writers(team_t * team, uint64_t step)
+{
+    MPIDI_COMPOSITE_team_give_up(team, team->rank);
+    for (int rank = 0; rank < team->ranks; rank++) {
+        pm_team_look_at(team->team, step);
+        if (rank == team->rank || !pm_team_is_here(team->team, rank))
+            continue;
+        pm_team_look_at(team->team, step + 1);
+        while (!pm_team_is_here(team->team, rank) && !pm_team_is_gone(team->team, rank))
+            sched_yield();
+    }
+}
+
+/* Of two ranks with cores of their own each copies half of it. */
+static int bcast_by_halves(team_t * team, const data_t * data, int root)
+{
+    int mpi_errno, other = 1 - team->rank;
+    size_t half = data->bytes / 2 / 4096 * 4096;
+    uint64_t step = pm_team_step(team->team) + 1;
+    char *flat, *packed;
+    place_t place;
+    bool lent = false;
+
+    mpi_errno = flatten(data, team->rank == root, &flat, &packed);
+    MPIR_ERR_CHECK(mpi_errno);
+    place = (place_t) { (uint64_t) (uintptr_t) flat, data->bytes };
+    mpi_errno = enter_with_places(team, &place, 1);
+    MPIR_ERR_CHECK(mpi_errno);
+    lent = true;
+    mpi_errno = hear_place(team, other, 0, &place);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (unlikely(place.bytes != data->bytes))
+        mpi_errno = mismatch(team, place.bytes, data->bytes);
+    else if (team->rank != root)
+        mpi_errno = read_bytes(team, root, place.address + half, flat + half, data->bytes - half);
+    /* If it has failed, what was there may be something else by now. */
+    else if (pm_team_is_gone(team->team, other))
+        mpi_errno = MPIDI_COMPOSITE_team_lost(team, other);
+    else
+        mpi_errno = write_bytes(team, other, place.address, flat, half);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = await_readers(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (packed && team->rank != root)
+        mpi_errno = copy_to(data, packed);
+    lent = false;
+
+  fn_fail:
+    if (mpi_errno && lent) {
+        team->harmless = false;
+        await_writers(team, step);
+    }
+    MPL_free(packed);
     return mpi_errno;
 }
 
@@ -79,18 +149,19 @@ static int bcast_piece(team_t * team, const data_t * data, size_t left, int root
     return mpi_errno;
 }
 
-/* What may be longer than a page. */
+/* What may be more than goes at once. */
 static int bcast_in_pieces(team_t * team, const data_t * data, int root)
 {
     int mpi_errno = MPI_SUCCESS;
     char *flat, *packed = NULL;
+    const size_t most = most_at_once(team);
 
-    if (data->bytes <= PM_TEAM_PAGE)
+    if (data->bytes <= most)
         return bcast_piece(team, data, data->bytes, root);
     mpi_errno = flatten(data, team->rank == root, &flat, &packed);
     MPIR_ERR_CHECK(mpi_errno);
-    for (size_t at = 0; at < data->bytes; at += PM_TEAM_PAGE) {
-        data_t piece = data_of(flat + at, (MPI_Aint) MPL_MIN(data->bytes - at, PM_TEAM_PAGE), MPI_BYTE);
+    for (size_t at = 0; at < data->bytes; at += most) {
+        data_t piece = data_of(flat + at, (MPI_Aint) MPL_MIN(data->bytes - at, most), MPI_BYTE);
         mpi_errno = bcast_piece(team, &piece, data->bytes - at, root);
         MPIR_ERR_CHECK(mpi_errno);
     }
@@ -106,7 +177,11 @@ int MPIDI_COMPOSITE_team_bcast(team_t * team, void *buffer, MPI_Aint count, MPI_
 {
     data_t data = data_of(buffer, count, type);
 
-    return data.bytes > team->limit ? bcast_by_address(team, &data, root) : bcast_in_pieces(team, &data, root);
+    if (data.bytes <= team->limit)
+        return bcast_in_pieces(team, &data, root);
+    if (are_two(team) && data.bytes > PM_TEAM_PAIR_HALVES)
+        return bcast_by_halves(team, &data, root);
+    return bcast_by_address(team, &data, root);
 }
 
 /* Of two ranks one has what is long for the other; `whole` is what the choice was made by. */
@@ -181,21 +256,6 @@ static int unpack_long(team_t * team, const parts_t * all, const char *packed)
         packed += part.bytes;
     }
     return mpi_errno;
-}
-
-/* The root has failed after it said where others may write: who comes later sees that it gave up, and who has come has written when it has
- * entered the next step, or has given up, too. */
-static void await_writers(team_t * team, uint64_t step)
-{
-    MPIDI_COMPOSITE_team_give_up(team, team->rank);
-    for (int rank = 0; rank < team->ranks; rank++) {
-        pm_team_look_at(team->team, step);
-        if (rank == team->rank || !pm_team_is_here(team->team, rank))
-            continue;
-        pm_team_look_at(team->team, step + 1);
-        while (!pm_team_is_here(team->team, rank) && !pm_team_is_gone(team->team, rank))
-            sched_yield();
-    }
 }
 
 /* `mine` and, at the root, `all`. With `equal` all know that of all; otherwise each knows its own. */
@@ -800,7 +860,7 @@ static int reduce_in_pieces(team_t * team, const data_t * mine, char *result, MP
     MPI_Aint size, length, at = 0;
 
     MPIR_Datatype_get_size_macro(mine->type, size);
-    length = PM_TEAM_PAGE / size;
+    length = (MPI_Aint) most_at_once(team) / size;
     do {
         data_t piece = data_of(mine->plain + at * size, MPL_MIN(length, mine->count - at), mine->type);
         if (alone && !must_be_said(team, last, mine, 0, result))
