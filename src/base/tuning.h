@@ -48,7 +48,6 @@
 /* A long message that both ranks copy: from how many bytes on, into about how many parts, and how large these are.
  * bench/run --only pingpong,rate,bibw,sendrecv --ranks 2 */
 #define PM_JOINT_LIMIT ((size_t) 32 << 10)
-#define PM_JOINT_LIMIT_BUSY ((size_t) 1 << 20)
 #define PM_JOINT_PARTS 4
 #define PM_JOINT_SMALLEST_PART ((size_t) 16 << 10)
 #define PM_JOINT_LARGEST_PART ((size_t) 128 << 10)
@@ -95,7 +94,7 @@
 #define PM_TEAM_PAGES 6
 #define PM_TEAM_PAGES_CROWD 32
 #define PM_TEAM_REDUCE_PIECES_RANKS 3
-#define PM_TEAM_REDUCE_PIECES_CROWD 16
+#define PM_TEAM_REDUCE_PIECES_CROWD PM_TEAM_RANKS_LIMIT
 #if defined(__x86_64__)
 #define PM_TEAM_BCAST_PIECES (256 * 1024)
 #define PM_TEAM_ALLTOALL_PIECES_RANKS 2

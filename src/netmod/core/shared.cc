@@ -125,7 +125,7 @@ int pm_pull(pm_peer *peer, uint64_t address, const struct iovec *pieces, size_t 
 uint32_t pm_joint_open(const pm_peer *peer, size_t size, int busy)
 {
     SharedMemory *shared = shared_with(peer);
-    return peer->core->pulls_jointly && size >= (busy ? PM_JOINT_LIMIT_BUSY : PM_JOINT_LIMIT) && shared != nullptr && is_prepared(peer, shared)
+    return peer->core->pulls_jointly && !busy && size >= PM_JOINT_LIMIT && shared != nullptr && is_prepared(peer, shared)
                ? shared->open_joint(peer->used->peer(), size)
                : 0;
 }
