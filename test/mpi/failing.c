@@ -55,6 +55,9 @@ static int reduce(void) { return MPI_Reduce(from, to, count, MPI_INT, MPI_SUM, 0
 static int allreduce(void) { return MPI_Allreduce(from, to, count, MPI_INT, MPI_SUM, comm); }
 static int reduce_scatter_block(void) { return MPI_Reduce_scatter_block(from, to, count, MPI_INT, MPI_SUM, comm); }
 
+static int scan(void) { return MPI_Scan(from, to, count, MPI_INT, MPI_SUM, comm); }
+static int exscan(void) { return MPI_Exscan(from, to, count, MPI_INT, MPI_SUM, comm); }
+
 static int ended(int error) { return error ? error : MPI_Wait(&request, MPI_STATUS_IGNORE); }
 static int ibarrier(void) { return ended(MPI_Ibarrier(comm, &request)); }
 static int ibcast(void) { return ended(MPI_Ibcast(to, count, type, 0, comm, &request)); }
@@ -92,6 +95,8 @@ static const struct {
     { "reduce", reduce, 0 },
     { "allreduce", allreduce, 1 },
     { "reduce_scatter_block", reduce_scatter_block, 1 },
+    { "scan", scan, 0 },
+    { "exscan", exscan, 0 },
 }, later[] = {
     { "ibarrier", ibarrier, 1 },
     { "ibcast", ibcast, 0 },
@@ -132,8 +137,8 @@ static int once(int (*call)(void), const char *name, int waits, int victim, int 
 
 static void each(int (*call)(void), const char *name, int waits)
 {
-    /* A longer alltoall goes between hosts by MPICH's algorithms, as does what ends later: they leave others waiting. */
-    const int victims[] = { 0, ranks - 1 }, sizes[] = { 1, 2000, strcmp(name, "alltoall") == 0 ? 10000 : longest };
+    /* A longer alltoall or scan goes between hosts by MPICH's algorithms, which leave others waiting. */
+    const int victims[] = { 0, ranks - 1 }, sizes[] = { 1, 2000, strcmp(name, "alltoall") == 0 || strstr(name, "scan") ? 10000 : longest };
     MPI_Datatype with_gaps;
     MPI_Type_vector(1, 1, 2, MPI_INT, &type);
     MPI_Type_create_resized(type, 0, 2 * sizeof(int), &with_gaps);
@@ -195,12 +200,37 @@ static void other_sizes(void)
     MPI_Comm_free(&comm);
 }
 
+/* What is short at one rank and long at the others, or the other way round, or long at all but not as long: somebody is told, and nobody waits for steps that
+ * others do not take. Those who are not told go on with messages. */
+static void other_lengths(void)
+{
+    const int lengths[][2] = { {1000, longest}, {longest, 1000}, {longest, longest - 5000}, {3000, 5000}, {4096, 2048} };
+    const struct { const char *name; int (*call)(void); } calls[] = { {"bcast", bcast}, {"reduce", reduce}, {"gather", gather} };
+
+    type = MPI_INT;
+    for (unsigned which = 0; which < sizeof calls / sizeof calls[0]; which++)
+        for (unsigned i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+            int failed, all, next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks, heard;
+            MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+            MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+            MPI_Barrier(comm);
+            count = lengths[i][rank == 0];
+            failed = calls[which].call() != MPI_SUCCESS;
+            MPI_Sendrecv(&rank, 1, MPI_INT, next, 0, &heard, 1, MPI_INT, before, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            EXPECT(heard == before, "%s: not the message of rank %d", calls[which].name, before);
+            MPI_Allreduce(&failed, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+            EXPECT(all > 0, "%s: no error, though rank 0 has %d, others %d", calls[which].name, lengths[i][1], lengths[i][0]);
+            MPI_Comm_free(&comm);
+        }
+}
+
 int main(int argc, char **argv)
 {
     const struct part parts[] = {
         { "blocking", all_blocking, 2, 0 },
         { "later", all_later, 2, 0 },
         { "other_sizes", other_sizes, 2, 0 },
+        { "other_lengths", other_lengths, 2, 0 },
     };
     MPI_Init(&argc, &argv);
     for (int i = 0; i < ranks_max * longest * 2; i++)

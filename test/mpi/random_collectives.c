@@ -208,7 +208,7 @@ static void make_types(void)
         {"2int, maxloc", MPI_2INT, MPI_MAXLOC, FORM_LONG, few_located, largest_at, 0}, {"2int, minloc", MPI_2INT, MPI_MINLOC, FORM_LONG, few_located, smallest_at, 0},
         {"two words, user's sum", two_words, op_add_pair, FORM_LONG, any_long, add_pair, 0}, {"two apart, user's sum", two_apart, op_add_pair, FORM_APART, any_long, add_pair, 0},
         {"two words, user's chain", two_words, op_chain, FORM_LONG, any_long, chain, 0}, {"two apart, user's chain", two_apart, op_chain, FORM_APART, any_long, chain, 0},
-        {"double, sum of fractions", MPI_DOUBLE, MPI_SUM, FORM_LONG, any_double, add_double, 1},
+        {"long, user's chain", MPI_UINT64_T, op_chain, FORM_LONG, any_long, chain, 0}, {"double, sum of fractions", MPI_DOUBLE, MPI_SUM, FORM_LONG, any_double, add_double, 1},
     };
     number_kinds = sizeof all / sizeof all[0];
     memcpy(numbers, all, sizeof all);

@@ -34,7 +34,7 @@ static void is_real(MPI_Datatype datatype)
 
 static void know_elements(void)
 {
-    /* Characters and bytes have no sum: MPICH says so. */
+    /* Bytes have no sum, and whether characters have a sign differs. */
     static const MPI_Datatype with_sign[] = {
         MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T,
         MPI_AINT, MPI_OFFSET, MPI_COUNT,
@@ -134,6 +134,8 @@ void MPIDI_COMPOSITE_combine_init(void)
 {
     know_elements();
     for (size_t i = 0; i < sizeof in_table / sizeof in_table[0]; i++) {
+        if (MPIR_OP_HDL_TO_FN(in_table[i].op) == in_table[i].function)
+            continue;           /* what failed before had not given it back */
         of_mpich[in_table[i].operation] = MPIR_OP_HDL_TO_FN(in_table[i].op);
         MPIR_OP_HDL_TO_FN(in_table[i].op) = in_table[i].function;
     }
@@ -142,5 +144,6 @@ void MPIDI_COMPOSITE_combine_init(void)
 void MPIDI_COMPOSITE_combine_finalize(void)
 {
     for (size_t i = 0; i < sizeof in_table / sizeof in_table[0]; i++)
-        MPIR_OP_HDL_TO_FN(in_table[i].op) = of_mpich[in_table[i].operation];
+        if (MPIR_OP_HDL_TO_FN(in_table[i].op) == in_table[i].function)
+            MPIR_OP_HDL_TO_FN(in_table[i].op) = of_mpich[in_table[i].operation];
 }

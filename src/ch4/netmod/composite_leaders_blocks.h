@@ -117,7 +117,8 @@ static void gather_blocks(led_t * led, const blocks_t * blocks, int tag)
         size_t from = blocks->hosts[tree->below[i].place], to = blocks->hosts[tree->below[i].end];
         begin_receive(led, blocks->flat + from, (MPI_Aint) (to - from), MPI_BYTE, tree->below[i].place, tag, &requests[i]);
     }
-    wait_for_all(led, requests);
+    for (int i = 0; i < tree->branches; i++)
+        wait_for_bytes(led, &requests[i], (MPI_Aint) (blocks->hosts[tree->below[i].end] - blocks->hosts[tree->below[i].place]));
     if (!is_first(led))
         tell_above(led, blocks->flat + blocks->hosts[led->place], (MPI_Aint) (blocks->hosts[end_below(led)] - blocks->hosts[led->place]),
                    MPI_BYTE, tag);

@@ -19,10 +19,12 @@ static bool are_two(const team_t * team)
     return team->ranks == 2 && !pm_crowded(MPIDI_COMPOSITE_global.core);
 }
 
-/* Of two one copies in while the other copies out. */
-static size_t most_at_once(const team_t * team)
+/* Of so much. Of two one copies in while the other copies out: what is short in small pieces, what is long in not too many. */
+static size_t most_at_once(const team_t * team, size_t bytes)
 {
-    return are_two(team) ? PM_TEAM_PAIR_PIECE : PM_TEAM_PAGE;
+    size_t piece = (bytes / PM_TEAM_PAIR_PIECES + 4095) / 4096 * 4096;
+
+    return are_two(team) ? MPL_MIN(MPL_MAX(piece, PM_TEAM_PAIR_PIECE), PM_TEAM_PAGE) : PM_TEAM_PAGE;
 }
 
 /* Where ranks share cores, rank 0 goes first: what most programs do next begins there, and others would only wait for it, and keep it from
@@ -47,13 +49,14 @@ int MPIDI_COMPOSITE_team_barrier(team_t * team)
 }
 
 /* We have failed after we said where others may write: who comes later sees that it gave up, and who has come has written when it has
- * entered the next step, or has given up, too. */
-static void await_writers(team_t * team, uint64_t step)
+ * entered the next step, or has given up, too. Who writes has `said` so much in this one; others may have no next step. */
+static void await_writers(team_t * team, uint64_t step, size_t said)
 {
     MPIDI_COMPOSITE_team_give_up(team, team->rank);
     for (int rank = 0; rank < team->ranks; rank++) {
         pm_team_look_at(team->team, step);
-        if (rank == team->rank || !pm_team_is_here(team->team, rank))
+        if (rank == team->rank || !pm_team_is_here(team->team, rank) || pm_team_size_said(team->team, rank) != said ||
+            pm_team_collective_of(team->team, rank) != (int) team->collective)
             continue;
         pm_team_look_at(team->team, step + 1);
         while (!pm_team_is_here(team->team, rank) && !pm_team_is_gone(team->team, rank))
@@ -76,7 +79,7 @@ static int bcast_by_halves(team_t * team, const data_t * data, int root)
     place = (place_t) { (uint64_t) (uintptr_t) flat, data->bytes };
     mpi_errno = enter_with_places(team, &place, 1);
     MPIR_ERR_CHECK(mpi_errno);
-    lent = true;
+    lent = team->rank != root;  /* who writes to it */
     mpi_errno = hear_place(team, other, 0, &place);
     MPIR_ERR_CHECK(mpi_errno);
     if (unlikely(place.bytes != data->bytes))
@@ -98,7 +101,7 @@ static int bcast_by_halves(team_t * team, const data_t * data, int root)
   fn_fail:
     if (mpi_errno && lent) {
         team->harmless = false;
-        await_writers(team, step);
+        await_writers(team, step, PM_TEAM_ELSEWHERE);
     }
     MPL_free(packed);
     return mpi_errno;
@@ -154,7 +157,7 @@ static int bcast_in_pieces(team_t * team, const data_t * data, int root)
 {
     int mpi_errno = MPI_SUCCESS;
     char *flat, *packed = NULL;
-    const size_t most = most_at_once(team);
+    const size_t most = most_at_once(team, data->bytes);
 
     if (data->bytes <= most)
         return bcast_piece(team, data, data->bytes, root);
@@ -304,7 +307,7 @@ static int gather(team_t * team, const data_t * mine, const parts_t * all, int r
   fn_exit:
   fn_fail:
     if (mpi_errno && lent && team->rank == root)
-        await_writers(team, step);
+        await_writers(team, step, 0);
     MPL_free(packed);
     return mpi_errno;
 }
@@ -764,9 +767,9 @@ static bool must_be_said(const team_t * team, int last, const data_t * mine, siz
     return within && !(last == team->rank && result == mine->plain + at);
 }
 
-/* Of [at, at + bytes) of the vectors of the ranks from `last` down to 0, as they lie on the board, into `result`. Ours is `mine`, which is
- * on the board if it must be. */
-static int reduce_said(team_t * team, int last, const data_t * mine, size_t at, size_t bytes, void *result, MPI_Op op)
+/* Of [at, at + bytes) of the vectors of the ranks from `last` down to 0, as they lie on the board, of which each has said how much `all` is, into
+ * `result`. Ours is `mine`, which is on the board if it must be. */
+static int reduce_said(team_t * team, int last, const data_t * mine, size_t all, size_t at, size_t bytes, void *result, MPI_Op op)
 {
     int mpi_errno = MPI_SUCCESS;
     MPI_Aint size;
@@ -779,7 +782,7 @@ static int reduce_said(team_t * team, int last, const data_t * mine, size_t at, 
     for (int rank = last; rank >= 0; rank--) {
         said = mine->plain;
         if (rank != team->rank || said_too)
-            mpi_errno = hear(team, rank, mine->bytes, &said);
+            mpi_errno = hear(team, rank, all, &said);
         MPIR_ERR_CHECK(mpi_errno);
         if (rank != last)
             mpi_errno = MPIDI_COMPOSITE_combine(said + at, sum, result, (MPI_Aint) bytes / size, mine->type, op);
@@ -853,23 +856,25 @@ static int tell_addresses(team_t * team, const void *mine, size_t bytes, uint64_
     return mpi_errno;
 }
 
-/* The vectors of the ranks up to `last`, for those who want it. Nobody but us needs ours if we are `alone` with it. */
+/* The vectors of the ranks up to `last`, for those who want it. Nobody but us needs ours if we are `alone` with it. A piece says how much is left with it, as
+ * in a bcast. */
 static int reduce_in_pieces(team_t * team, const data_t * mine, char *result, MPI_Op op, int last, bool wants, bool alone)
 {
     int mpi_errno;
     MPI_Aint size, length, at = 0;
 
     MPIR_Datatype_get_size_macro(mine->type, size);
-    length = (MPI_Aint) most_at_once(team) / size;
+    length = (MPI_Aint) most_at_once(team, mine->bytes) / size;
     do {
         data_t piece = data_of(mine->plain + at * size, MPL_MIN(length, mine->count - at), mine->type);
+        size_t left = (size_t) ((mine->count - at) * size);
         if (alone && !must_be_said(team, last, mine, 0, result))
             mpi_errno = enter_with_nothing(team);
         else
-            mpi_errno = enter_with(team, &piece);
+            mpi_errno = enter_with_piece(team, &piece, left);
         MPIR_ERR_CHECK(mpi_errno);
         if (wants)
-            mpi_errno = reduce_said(team, last, &piece, 0, piece.bytes, result + at * size, op);
+            mpi_errno = reduce_said(team, last, &piece, left, 0, piece.bytes, result + at * size, op);
         MPIR_ERR_CHECK(mpi_errno);
         at += length;
     } while (at < mine->count);
@@ -1043,7 +1048,7 @@ static int allreduce_in_slices(team_t * team, const data_t * mine, char *recvbuf
     end = slice(team, team->rank + 1, mine->count, size);
     mpi_errno = enter_with(team, mine);
     MPIR_ERR_CHECK(mpi_errno);
-    mpi_errno = reduce_said(team, team->ranks - 1, mine, begin, end - begin, recvbuf + begin, op);
+    mpi_errno = reduce_said(team, team->ranks - 1, mine, mine->bytes, begin, end - begin, recvbuf + begin, op);
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = MPIDI_COMPOSITE_team_room(team, end - begin);
     MPIR_ERR_CHECK(mpi_errno);
@@ -1101,7 +1106,7 @@ int MPIDI_COMPOSITE_team_allreduce(team_t * team, const void *sendbuf, void *rec
     if (mine.bytes <= MPL_MIN(team->limit, PM_TEAM_ALLREDUCE_WHOLE)) {
         mpi_errno = enter_with(team, &mine);
         MPIR_ERR_CHECK(mpi_errno);
-        mpi_errno = reduce_said(team, team->ranks - 1, &mine, 0, mine.bytes, recvbuf, op);
+        mpi_errno = reduce_said(team, team->ranks - 1, &mine, mine.bytes, 0, mine.bytes, recvbuf, op);
         MPIR_ERR_CHECK(mpi_errno);
         if (mine.bytes)
             pm_team_all_are_here(team->team);
@@ -1154,7 +1159,7 @@ static int reduce_scatter(team_t * team, const void *sendbuf, void *recvbuf, con
     if (mine.bytes <= MPL_MIN(team->limit, FITS_ON_PAGE)) {
         mpi_errno = enter_with(team, &mine);
         MPIR_ERR_CHECK(mpi_errno);
-        mpi_errno = reduce_said(team, team->ranks - 1, &mine, at, bytes, recvbuf, op);
+        mpi_errno = reduce_said(team, team->ranks - 1, &mine, mine.bytes, at, bytes, recvbuf, op);
         MPIR_ERR_CHECK(mpi_errno);
         if (bytes)
             pm_team_all_are_here(team->team);

@@ -1,7 +1,7 @@
 /* Two vectors of numbers combined, as MPI's reductions do it: out[i] = left[i] op right[i].
  *
- * As many numbers at a time as a register of the processor has room for. Each result is what a loop over single ones makes of it, bit for bit, so it
- * does not matter on which processor a rank is. Vectors may lie anywhere; `out` may be `right`, and otherwise overlaps neither. For C and C++. */
+ * As many numbers at a time as a register of the processor has room for. Each result is what a loop over single ones makes of it, bit for bit (but for which of
+ * two that are no numbers is the result), so it does not matter on which processor a rank is. Vectors may lie anywhere; `out` may be `right`, and otherwise overlaps neither. For C and C++. */
 #ifndef PM_COMBINE_H_INCLUDED
 #define PM_COMBINE_H_INCLUDED
 

@@ -1,8 +1,13 @@
 // The loops of combine.h, once for each kind of processor: a source says which one, and includes this. Nothing here is seen outside of it, so that no
 // other source gets code for a processor that it has not asked about.
 
-// What -O2 leaves as it is: loops whose length is not known.
+#include <stddef.h>
+#include <stdint.h>
+
+// What GCC leaves as it is with -O2: loops whose length is not known.
+#if !defined(__clang__)
 #pragma GCC optimize("O3")
+#endif
 
 namespace {
 
@@ -71,25 +76,17 @@ void combine(const void *left, const void *right, void *out, size_t count)
         result[i] = Operation::template of<T>(one[i], other[i]);
 }
 
-using Byte = unsigned char;
-using Half = unsigned short;
-using Word = unsigned int;
-using Long = unsigned long;
-
 // Rows of a table, in the order of pm_operation, of columns in that of pm_element. All but extremes of a signed number are those of an unsigned one.
-#define PM_OF_INTEGERS(O) \
-    nullptr, combine<O, Byte>, combine<O, Half>, combine<O, Word>, combine<O, Long>, combine<O, Byte>, combine<O, Half>, combine<O, Word>, combine<O, Long>
-#define PM_OF_ALL(O) {PM_OF_INTEGERS(O), combine<O, float>, combine<O, double>}
-#define PM_OF_ORDERED(O)                                                                                                           \
-    {nullptr,          combine<O, signed char>, combine<O, short>, combine<O, int>, combine<O, long>, combine<O, Byte>, combine<O, Half>, \
-     combine<O, Word>, combine<O, Long>,        combine<O, float>, combine<O, double>}
-#define PM_OF_WHOLE(O) {PM_OF_INTEGERS(O), nullptr, nullptr}
-#define PM_COMBINATIONS                                                                                                            \
-    {{}, {}, {}, PM_OF_ALL(Sum), PM_OF_ALL(Product), PM_OF_ORDERED(Max), PM_OF_ORDERED(Min), PM_OF_WHOLE(Band), PM_OF_WHOLE(Bor), PM_OF_WHOLE(Bxor), \
-     PM_OF_WHOLE(Land), PM_OF_WHOLE(Lor), PM_OF_WHOLE(Lxor)}
+#define PM_OF_UNSIGNED(O) combine<O, uint8_t>, combine<O, uint16_t>, combine<O, uint32_t>, combine<O, uint64_t>
+#define PM_OF_SIGNED(O) combine<O, int8_t>, combine<O, int16_t>, combine<O, int32_t>, combine<O, int64_t>
+#define PM_OF_ALL(O) {nullptr, PM_OF_UNSIGNED(O), PM_OF_UNSIGNED(O), combine<O, float>, combine<O, double>}
+#define PM_OF_ORDERED(O) {nullptr, PM_OF_SIGNED(O), PM_OF_UNSIGNED(O), combine<O, float>, combine<O, double>}
+#define PM_OF_WHOLE(O) {nullptr, PM_OF_UNSIGNED(O), PM_OF_UNSIGNED(O), nullptr, nullptr}
+#define PM_COMBINATIONS                                                                                                 \
+    {{}, {}, {}, PM_OF_ALL(Sum), PM_OF_ALL(Product), PM_OF_ORDERED(Max), PM_OF_ORDERED(Min), PM_OF_WHOLE(Band),         \
+     PM_OF_WHOLE(Bor), PM_OF_WHOLE(Bxor), PM_OF_WHOLE(Land), PM_OF_WHOLE(Lor), PM_OF_WHOLE(Lxor)}
 
 static_assert(PM_SUM == 3 && PM_LXOR == 12 && PM_OPERATIONS == 13 && PM_INT8 == 1 && PM_UINT8 == 5 && PM_DOUBLE == 10 && PM_ELEMENTS == 11,
               "rows and columns are in this order");
-static_assert(sizeof(Half) == 2 && sizeof(Word) == 4 && sizeof(Long) == 8, "as the names in element.h say");
 
 }  // namespace
