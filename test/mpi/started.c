@@ -211,6 +211,23 @@ static void withdrawn(void)
     free(in);
 }
 
+/* The first collective of a new communicator is one that ends later. */
+static void first_of_new(void)
+{
+    part = "first of a new communicator";
+    for (int round = 0; round < 50; round++) {
+        MPI_Comm comm;
+        MPI_Request request;
+        int in = rank + round, out = -1;
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        MPI_Iallreduce(&in, &out, 1, MPI_INT, MPI_SUM, comm, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        EXPECT(out == ranks * (ranks - 1) / 2 + ranks * round, "round %d: %d", round, out);
+        MPI_Comm_free(&comm);
+    }
+}
+
+/* Without arguments, all; `first`, the first of new communicators alone; anything else, long alltoalls alone. */
 int main(int count, char **arguments)
 {
     MPI_Init(&count, &arguments);
@@ -226,7 +243,10 @@ int main(int count, char **arguments)
         pages_differ();
         another_collective();
     }
-    long_alltoalls();
+    if (count == 1 || strcmp(arguments[1], "first") == 0)
+        first_of_new();
+    if (count == 1 || strcmp(arguments[1], "first") != 0)
+        long_alltoalls();
     if (count == 1)
         withdrawn();
     long mine = wrong, all;
