@@ -353,6 +353,16 @@ TEST(CollCalls, OfAPageAsMuchIsBackedAsIsWritten)
         EXPECT_EQ(backed_of(place, PM_TEAM_PAGE), expected) << asked;
     }
     pm_team_leave(team);
+    // Who has the seat next finds the page, and the notes, with memory, and asks the kernel for nothing: not even where there is nothing any more.
+    const uint64_t begin = pm_team_behind_all(team) / PM_TEAM_PAGES * PM_TEAM_PAGES;
+    pm_team_free(team);
+    pm_team_lay_out_again(memory, 1, begin);
+    team = pm_team_join(&alone, memory, PM_TEAM_PAGES, 1, begin);
+    ASSERT_NE(team, nullptr);
+    ASSERT_EQ(pm_team_place(team, PM_TEAM_PAGE), place);
+    ASSERT_EQ(madvise(place, PM_TEAM_PAGE, MADV_REMOVE), 0);
+    EXPECT_EQ(pm_team_back(team, PM_TEAM_PAGE), 1);
+    EXPECT_EQ(backed_of(place, PM_TEAM_PAGE), 0u);
     pm_team_free(team);
     ASSERT_EQ(munmap(memory, size), 0);
 }

@@ -399,6 +399,26 @@ TEST_F(TeamBoardOf, ThreeIsAsNewForTheNextThree)
     first.wake([](int rank) { ADD_FAILURE() << rank << " does not sleep"; });
 }
 
+TEST_F(TeamBoardOf, ThreeKeepsItsMemoryForTheNextThree)
+{
+    EXPECT_FALSE(first_.has_backed_notes());
+    second_.note_backed_notes();
+    first_.note_backed_cards(5);
+    third_.note_backed_page(1, 3);
+    Board::lay_out_again(memory_.data(), ranks, first_.behind_all());
+    EXPECT_TRUE(third_.has_backed_notes());
+    EXPECT_EQ(first_.backed_cards(), 5u);
+    EXPECT_EQ(second_.backed_cards(), 0u) << "each has its own";
+    EXPECT_EQ(third_.backed_of_page(1), 3);
+    EXPECT_EQ(third_.backed_of_page(0), 0);
+    EXPECT_EQ(first_.backed_of_page(1), 0);
+    Board::take_down(memory_.data(), ranks);
+    Board::lay_out(memory_.data(), ranks);
+    EXPECT_FALSE(first_.has_backed_notes());
+    EXPECT_EQ(first_.backed_cards(), 0u);
+    EXPECT_EQ(third_.backed_of_page(1), 0);
+}
+
 TEST_F(TeamBoardOf, ThreeIsFreeWhenAllHaveLeft)
 {
     auto all_live = [](int) { return false; };

@@ -20,6 +20,7 @@
 #include <new>
 
 #include "base/fence.h"
+#include "base/tuning.h"
 #include "coll/team/team.h"
 
 namespace pm::coll {
@@ -29,6 +30,7 @@ class TeamBoard {
   public:
     static constexpr std::uint64_t notes = Notes, cards = Cards;  // of a rank, in turn; of pages as many as is said
     static constexpr std::int32_t nobody = -1, everybody = INT32_MAX;
+    static constexpr std::size_t pages_limit = std::max(PM_TEAM_PAGES, PM_TEAM_PAGES_CROWD);
 
     struct alignas(64) Note {
         Atomic<std::uint64_t> step;
@@ -41,9 +43,13 @@ class TeamBoard {
         Atomic<std::uint32_t> joined;    // it has heard of the board
         Atomic<std::uint32_t> left;      // it does not look at the board any more
         Atomic<std::uint32_t> gave_up;
+        // Which of its cards have memory, a bit for each, and how much of each page, for who has the seat in the next team.
+        Atomic<std::uint64_t> backed_cards;
+        Atomic<std::uint8_t> backed_pages[pages_limit];
     };
     struct alignas(64) Head {
         Atomic<std::uint32_t> sleepers;
+        Atomic<std::uint32_t> backed_notes;  // all of them have memory
     };
 
     static std::size_t size_of(int ranks, int pages)
@@ -74,7 +80,8 @@ class TeamBoard {
             for (std::uint64_t i = 0; i < notes; ++i)
                 new (&board.note_of(rank, i).step) Atomic<std::uint64_t>{};
     }
-    // For another team, when all have left: it begins behind a step that nobody has come to, so that notes and claims need not be touched.
+    // For another team, when all have left: it begins behind a step that nobody has come to, so that notes and claims need not be touched. What has
+    // memory keeps it.
     static void lay_out_again(void *memory, int ranks, std::uint64_t begin)
     {
         const TeamBoard board(memory, 0, ranks, 0, 0);
@@ -88,6 +95,13 @@ class TeamBoard {
             seat.gave_up.store(0, std::memory_order_relaxed);
         }
     }
+    // What has memory, whoever asked for it: relaxed, as who sees it late asks once more, and a seat's is its owner's.
+    bool has_backed_notes() const { return head().backed_notes.load(std::memory_order_relaxed) != 0; }
+    void note_backed_notes() { head().backed_notes.store(1, std::memory_order_relaxed); }
+    std::uint64_t backed_cards() const { return seat(rank_).backed_cards.load(std::memory_order_relaxed); }
+    void note_backed_cards(std::uint64_t bits) { seat(rank_).backed_cards.store(bits, std::memory_order_relaxed); }
+    std::uint8_t backed_of_page(unsigned page) const { return seat(rank_).backed_pages[page].load(std::memory_order_relaxed); }
+    void note_backed_page(unsigned page, std::uint8_t units) { seat(rank_).backed_pages[page].store(units, std::memory_order_relaxed); }
     // Nobody is as many steps before another one as there are notes.
     std::uint64_t behind_all() const { return step_ + 2 * notes; }
     static void take_down(void *memory, int ranks)

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <new>
 
@@ -16,7 +15,7 @@
 namespace {
 
 using Board = pm::coll::TeamBoard<std::atomic>;
-static_assert(sizeof(Board::Note) == 320 && PM_TEAM_RANKS_LIMIT * 2 * sizeof(std::uint64_t) <= PM_TEAM_CARD);
+static_assert(sizeof(Board::Seat) == 64 && sizeof(Board::Note) == 320 && PM_TEAM_RANKS_LIMIT * 2 * sizeof(std::uint64_t) <= PM_TEAM_CARD);
 static_assert(Board::cards <= 64, "a bit for each");
 
 // All pages of memory that [begin, begin + size) is on; 0, or why not.
@@ -60,9 +59,6 @@ struct pm_team {
     pm_group_setup group;
     void *memory;
     Board board;
-    bool backed_notes = false;                         // of all
-    std::uint64_t backed_cards = 0;                    // of ours, a bit for each
-    std::array<std::uint8_t, std::max(PM_TEAM_PAGES, PM_TEAM_PAGES_CROWD)> backed_pages{};  // of ours, so many units of each
 };
 
 static void wake(pm_team *team)
@@ -122,16 +118,23 @@ pm_team *pm_team_join(const pm_group_setup *group, void *board, int pages, int a
 
 int pm_team_look_around(pm_team *team)
 {
-    team->backed_notes = back(team->memory, Board::size_of_notes(team->group.size));
-    return team->backed_notes;
+    if (team->board.has_backed_notes())
+        return 1;
+    if (!back(team->memory, Board::size_of_notes(team->group.size)))
+        return 0;
+    team->board.note_backed_notes();
+    return 1;
 }
 
 static bool back_card(pm_team *team)
 {
     const std::uint64_t bit = std::uint64_t{1} << team->board.number_of_place(PM_TEAM_ELSEWHERE);
-    if ((team->backed_cards & bit) == 0 && !back(team->board.place(PM_TEAM_ELSEWHERE), PM_TEAM_CARD))
+    const std::uint64_t backed = team->board.backed_cards();
+    if ((backed & bit) != 0) [[likely]]
+        return true;
+    if (!back(team->board.place(PM_TEAM_ELSEWHERE), PM_TEAM_CARD))
         return false;
-    team->backed_cards |= bit;
+    team->board.note_backed_cards(backed | bit);
     return true;
 }
 
@@ -139,19 +142,19 @@ static bool back_card(pm_team *team)
 static bool back_page(pm_team *team, size_t size)
 {
     constexpr size_t unit = 4096;
-    std::uint8_t &backed = team->backed_pages[team->board.number_of_place(size)];
+    const unsigned page = team->board.number_of_place(size);
     const size_t units = (size + unit - 1) / unit;
-    if (units <= backed) [[likely]]
+    if (units <= team->board.backed_of_page(page)) [[likely]]
         return true;
     if (!back(team->board.place(size), units * unit))
         return false;
-    backed = static_cast<std::uint8_t>(units);
+    team->board.note_backed_page(page, static_cast<std::uint8_t>(units));
     return true;
 }
 
 int pm_team_back(pm_team *team, size_t size)
 {
-    if (!team->backed_notes && !pm_team_look_around(team)) [[unlikely]]
+    if (!pm_team_look_around(team)) [[unlikely]]
         return 0;
     return size <= PM_TEAM_NOTE || (Board::is_card(size) ? back_card(team) : back_page(team, size));
 }
