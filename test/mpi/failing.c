@@ -204,8 +204,8 @@ static void other_sizes(void)
  * others do not take. Those who are not told go on with messages. */
 static void other_lengths(void)
 {
-    const int lengths[][2] = { {1000, longest}, {longest, 1000}, {longest, longest - 5000}, {3000, 5000}, {4096, 2048} };
-    const struct { const char *name; int (*call)(void); } calls[] = { {"bcast", bcast}, {"reduce", reduce}, {"gather", gather} };
+    const int lengths[][2] = { {1000, longest}, {longest, 1000}, {longest, longest - 5000}, {3000, 5000}, {4096, 2048}, {8692, 8442}, {14336, 8192} };
+    const struct { const char *name; int (*call)(void); } calls[] = { {"bcast", bcast}, {"reduce", reduce}, {"gather", gather}, {"scan", scan} };
 
     type = MPI_INT;
     for (unsigned which = 0; which < sizeof calls / sizeof calls[0]; which++)

@@ -322,8 +322,8 @@ static void join(MPIR_Comm * comm, MPIDI_COMPOSITE_team_t * team, void *board, c
     team->team = pm_team_join(&group, board, pages, steps_ahead(pages), begin);
     for (MPIDI_COMPOSITE_team_t * each = team->second; each; each = each->second)
         each->team = pm_team_join(&group, board_at(board, form, index++), pages_behind(pages), 1, begin);
-    if (team->team)
-        pm_team_look_around(team->team);
+    if (team->team && begin == 0)
+        pm_team_look_around(team->team);        /* of one that is used again it is mapped */
 }
 
 static bool has_joined(const MPIDI_COMPOSITE_team_t * team)

@@ -19,6 +19,8 @@ static bool are_two(const team_t * team)
     return team->ranks == 2 && !pm_crowded(MPIDI_COMPOSITE_global.core);
 }
 
+_Static_assert(PM_TEAM_PAIR_PIECE >= PM_TEAM_CARD + 64, "a piece and what is left with it lie on a page both");
+
 /* Of so much. Of two one copies in while the other copies out: what is short in small pieces, what is long in not too many. */
 static size_t most_at_once(const team_t * team, size_t bytes)
 {
@@ -1214,7 +1216,7 @@ int MPIDI_COMPOSITE_team_reduce_scatter_block(team_t * team, const void *sendbuf
 }
 
 /* From rank to rank, each adds what it has to what the one before has entered with, and enters with that. Piece by piece, so that all are
- * at work. */
+ * at work; a piece says how much is left with it. */
 static int scan_in_a_row(team_t * team, const data_t * mine, char *result, MPI_Op op, bool inclusive)
 {
     int mpi_errno = MPI_SUCCESS, last = team->ranks - 1;
@@ -1224,13 +1226,13 @@ static int scan_in_a_row(team_t * team, const data_t * mine, char *result, MPI_O
     length = PM_TEAM_PAGE / size;
     for (MPI_Aint at = 0; at < mine->count; at += length) {
         MPI_Aint count = MPL_MIN(length, mine->count - at);
-        size_t bytes = (size_t) (count * size);
+        size_t bytes = (size_t) (count * size), left = (size_t) ((mine->count - at) * size);
         const char *own = mine->plain + at * size, *before = NULL;
         char *to = result + at * size, *place = NULL;
 
         if (team->rank > 0) {
             pm_team_look_at(team->team, pm_team_step(team->team) + 1);
-            mpi_errno = hear(team, team->rank - 1, bytes, &before);
+            mpi_errno = hear(team, team->rank - 1, left, &before);
             MPIR_ERR_CHECK(mpi_errno);
         }
         if (team->rank < last) {
@@ -1242,7 +1244,7 @@ static int scan_in_a_row(team_t * team, const data_t * mine, char *result, MPI_O
             else
                 memcpy(place, own, bytes);
             MPIR_ERR_CHECK(mpi_errno);
-            pm_team_enter(team->team, bytes, team->collective);
+            pm_team_enter(team->team, left, team->collective);
         } else {
             mpi_errno = enter_with_nothing(team);
             MPIR_ERR_CHECK(mpi_errno);
@@ -1260,6 +1262,8 @@ static int scan_in_a_row(team_t * team, const data_t * mine, char *result, MPI_O
     }
 
   fn_fail:
+    if (mpi_errno)
+        team->harmless = false; /* we have not entered */
     return mpi_errno;
 }
 

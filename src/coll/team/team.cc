@@ -118,8 +118,6 @@ pm_team *pm_team_join(const pm_group_setup *group, void *board, int pages, int a
 
 int pm_team_look_around(pm_team *team)
 {
-    if (team->board.has_backed_notes())
-        return 1;
     if (!back(team->memory, Board::size_of_notes(team->group.size)))
         return 0;
     team->board.note_backed_notes();
@@ -154,7 +152,7 @@ static bool back_page(pm_team *team, size_t size)
 
 int pm_team_back(pm_team *team, size_t size)
 {
-    if (!pm_team_look_around(team)) [[unlikely]]
+    if (!team->board.has_backed_notes() && !pm_team_look_around(team)) [[unlikely]]
         return 0;
     return size <= PM_TEAM_NOTE || (Board::is_card(size) ? back_card(team) : back_page(team, size));
 }
