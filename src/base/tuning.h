@@ -80,7 +80,8 @@
  * persistent request has one, and of those that are kept for the next communicator; how many collectives of one that has not go by before it gets
  * one; pages of each rank, and where ranks share cores. Where they do: up to how many bytes a broadcast and an alltoall (of all blocks, and of
  * more than so many ranks) go by pages, and from there on from memory to memory; how many turns the others give rank 0 after a barrier. Up to how
- * few bytes two ranks with cores of their own pass on at a time, into about how many pieces that divides what is longer, and from where on each copies half of a broadcast that goes by memory; up to how
+ * few bytes two ranks with cores of their own pass on at a time, into about how many pieces that divides what is longer, and from where on each
+ * copies half of a broadcast that goes by memory; up to how
  * many ranks, with cores of their own and without, one reduces for all whatever is reduced, page by page; up to how many bytes each reduces all
  * for itself, and of all ranks together in an allreduce that ends later; up to how many a broadcast that ends later goes by pages; how much is
  * reduced at a time, so that it stays in the cache.

@@ -199,7 +199,6 @@ TEST(Choice, BetweenHosts)
     EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_ALLTOALL, PM_LEADERS_ALLTOALL_LIMIT + 1), 0);
     EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_SCAN, PM_LEADERS_SCAN_LIMIT), 1);
     EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLL_SCAN, PM_LEADERS_SCAN_LIMIT + 1), 0);
-    EXPECT_EQ(pm_by_leaders(choices.choices, PM_COLLECTIVES, 1), 0);
 }
 
 // Hosts dealt out to clusters, and a root; the trees of all hosts.

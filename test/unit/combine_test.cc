@@ -15,12 +15,16 @@ namespace {
 
 constexpr size_t lengths = 70, guard = 64;
 
+// Signed sums and products that overflow are what unsigned ones are.
 template <class T>
 T single(pm_operation operation, T left, T right)
 {
     switch (operation) {
         case PM_SUM:
-            return static_cast<T>(right + left);
+            if constexpr (std::is_integral_v<T>)
+                return static_cast<T>(static_cast<uint64_t>(right) + static_cast<uint64_t>(left));
+            else
+                return right + left;
         case PM_PRODUCT:
             if constexpr (std::is_integral_v<T>)
                 return static_cast<T>(static_cast<uint64_t>(right) * static_cast<uint64_t>(left));
@@ -51,18 +55,6 @@ T single(pm_operation operation, T left, T right)
                 break;
         }
     return 0;
-}
-
-// Signed sums that overflow are what unsigned ones are.
-template <class T>
-T wrapped(pm_operation operation, T left, T right)
-{
-    if constexpr (std::is_integral_v<T>) {
-        using U = std::make_unsigned_t<T>;
-        if (operation == PM_SUM)
-            return static_cast<T>(static_cast<U>(static_cast<U>(left) + static_cast<U>(right)));
-    }
-    return single(operation, left, right);
 }
 
 template <class T>
@@ -130,7 +122,7 @@ void expect_combined(pm_combination *combine, pm_operation operation, size_t cou
     combine(left.data(), right.data(), apart ? out.data() : right.data(), count);
     const Vector<T> &result = apart ? out : right;
     for (size_t i = 0; i < count; ++i) {
-        ASSERT_TRUE(same(result.get(i), wrapped(operation, left_before.get(i), right_before.get(i)))) << "number " << i << " of " << count;
+        ASSERT_TRUE(same(result.get(i), single(operation, left_before.get(i), right_before.get(i)))) << "number " << i << " of " << count;
         ASSERT_TRUE(same(left.get(i), left_before.get(i)));
         ASSERT_TRUE(!apart || same(right.get(i), right_before.get(i)));
     }

@@ -1,6 +1,7 @@
 #include "coll/combine/combine.h"
 
 #if defined(__x86_64__)
+// Here already, so that nothing of them is compiled for that processor.
 #include <stddef.h>
 #include <stdint.h>
 
