@@ -45,12 +45,14 @@
 #define PM_TEAM_OWN_CORES_GATHER SIZE_MAX
 #endif
 
-/* A long message that both ranks copy: from how many bytes on, into about how many parts, and how large these are.
+/* A long message that both ranks copy: from how many bytes on, and if it is one of a stream; into about how many parts, and how large these are. Each part
+ * is a call of the kernel.
  * bench/run --only pingpong,rate,bibw,sendrecv --ranks 2 */
-#define PM_JOINT_LIMIT ((size_t) 32 << 10)
-#define PM_JOINT_PARTS 4
+#define PM_JOINT_LIMIT ((size_t) 64 << 10)
+#define PM_JOINT_STREAM_LIMIT ((size_t) 128 << 10)
+#define PM_JOINT_PARTS 2
 #define PM_JOINT_SMALLEST_PART ((size_t) 16 << 10)
-#define PM_JOINT_LARGEST_PART ((size_t) 128 << 10)
+#define PM_JOINT_LARGEST_PART ((size_t) 256 << 10)
 
 /* So many more long messages to a peer than from it are a stream. bench/run --only pingpong,rate,bibw --ranks 2 */
 #define PM_LONG_MESSAGES_AHEAD 8

@@ -58,16 +58,6 @@ bool pulls_jointly(const pm_peer *peer)
     return peer->core->pulls_jointly && can_pull(peer);
 }
 
-// Whether the peer sends long messages, too, not many fewer than we do. It is asked for each of ours.
-bool is_answered(pm_peer *peer)
-{
-    const std::uint8_t ahead = peer->ahead.load(std::memory_order_relaxed);
-    if (ahead == PM_LONG_MESSAGES_AHEAD)
-        return false;
-    peer->ahead.store(ahead + 1, std::memory_order_relaxed);
-    return true;
-}
-
 // With what it took, and how much it was.
 template <class Pull>
 int pull_by(pm_peer *peer, size_t size, Pull &&pull)
@@ -104,7 +94,7 @@ pm_departure pm_departure_of_longer(pm_peer *peer, size_t size, int asks)
         return pm_prefers_pull(peer) ? PM_DEPARTS_BY_PULL : PM_DEPARTS_LATER;
     if (asks)
         return PM_DEPARTS_LATER;
-    return size > PM_SURELY_NOW_LIMIT && pulls_jointly(peer) && is_answered(peer) ? PM_DEPARTS_BY_PULL : PM_DEPARTS_NOW;
+    return size > PM_SURELY_NOW_LIMIT && pulls_jointly(peer) && peer->goes_long() ? PM_DEPARTS_BY_PULL : PM_DEPARTS_NOW;
 }
 
 int pm_prefers_pull_both_ways(const pm_peer *peer, size_t size)
@@ -125,7 +115,8 @@ int pm_pull(pm_peer *peer, uint64_t address, const struct iovec *pieces, size_t 
 uint32_t pm_joint_open(const pm_peer *peer, size_t size, int busy)
 {
     SharedMemory *shared = shared_with(peer);
-    return peer->core->pulls_jointly && !busy && size >= PM_JOINT_LIMIT && shared != nullptr && is_prepared(peer, shared)
+    const size_t limit = peer->ahead.load(std::memory_order_relaxed) == 0 ? PM_JOINT_STREAM_LIMIT : PM_JOINT_LIMIT;
+    return peer->core->pulls_jointly && !busy && size >= limit && shared != nullptr && is_prepared(peer, shared)
                ? shared->open_joint(peer->used->peer(), size)
                : 0;
 }

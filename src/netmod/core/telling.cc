@@ -73,6 +73,8 @@ void pm_count_announced(pm_peer *peer, size_t size)
 {
     pm::InsideGateOf inside(peer);
     peer->bytes += size;
+    if (size >= PM_JOINT_LIMIT)
+        peer->goes_long();
     if (pm::profile::on.load(std::memory_order_relaxed)) [[unlikely]]
         pm::sizes_of(peer).add(size);
 }
