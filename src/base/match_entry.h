@@ -12,13 +12,14 @@ typedef struct pm_match_links {
 
 enum { PM_MATCH_KINDS = 4 };    /* a source and a tag, any source, any tag, both any */
 
+/* What is looked at for every one comes first, and lies in one cache line if the entry begins with one. */
 typedef struct pm_match_entry {
     pm_match_links all;         /* in the order in which they came */
-    pm_match_links of_kind[PM_MATCH_KINDS];
     uint64_t number;            /* in that order; 0: in no queue */
     uint32_t context;
     int32_t source, tag;
     int32_t owner;              /* what it is inside of: for the owner of the queue */
+    pm_match_links of_kind[PM_MATCH_KINDS];
 } pm_match_entry;
 
 #endif

@@ -27,7 +27,7 @@ enum {
     PM_MATCH_ANY_TAG = 2,
     PM_MATCH_WALK = 12,         /* entries that are walked before there is an index */
     PM_MATCH_SMALLEST_INDEX = 64,
-    PM_MATCH_LASTING_INDEX = 1024       /* one that is no larger is kept for the next time */
+    PM_MATCH_LASTING_INDEX = 1 << 18    /* one that is no larger (4 MiB) is kept for the next time */
 };
 
 enum { PM_ANY_SOURCE = -2, PM_ANY_TAG = -1 };   /* as MPICH has them */
@@ -92,17 +92,20 @@ static inline void pm_match_cut(pm_match_list *list, pm_match_entry *entry, int 
 
 /* ---- indices ---- */
 
+/* Tags that follow each other have lists that do: many messages mostly differ by that, and are asked for in one direction or the other. Its upper
+ * bits are mixed in, so that those that are multiples of a power of two have lists of their own, too. */
 static inline pm_match_list *pm_match_list_of(const pm_match_index *index, unsigned kind, uint32_t context, int32_t source, int32_t tag)
 {
     uint64_t key = (uint64_t) context * 0x9e3779b97f4a7c15u;
 
     if (!(kind & PM_MATCH_ANY_SOURCE))
         key ^= (uint32_t) source * 0xc2b2ae3d27d4eb4fu;
-    if (!(kind & PM_MATCH_ANY_TAG))
-        key ^= (uint32_t) tag * 0x165667b19e3779f9u;
     key ^= key >> 32;
     key *= 0xd6e8feb86659fd93u;
-    return &index->lists[(key >> 32) & (index->room - 1)];
+    key >>= 32;
+    if (!(kind & PM_MATCH_ANY_TAG))
+        key += (uint32_t) tag + ((uint32_t) tag >> 8) * 0x9e3779b1u + ((uint32_t) tag >> 16) * 0x85ebca77u;
+    return &index->lists[key & (index->room - 1)];
 }
 
 static inline void pm_match_index_add(pm_match_queue *queue, unsigned kind, pm_match_entry *entry)

@@ -32,17 +32,21 @@
 #define PM_PIPELINE_RANKS_A_CORE 4
 #define PM_FIRST_MESSAGES_PULLED 128
 
-/* Where each rank has a core for itself: on x86 long messages are pulled, and long collectives go by memory, from how many bytes on, and a gather. The
- * pipeline moves each byte from core to core twice, the second time on the way back to the ring's writer; on ARM that takes less than what
+/* Where each rank has a core for itself: on x86 long messages are pulled, and long collectives go by memory, from how many bytes on, and a gather; of two
+ * ranks, and an alltoall of two. The pipeline moves each byte from core to core twice, the second time on the way back to the ring's writer; on ARM that takes less than what
  * the kernel does for each page. bench/run --only pingpong,rate,bibw,sendrecv,colltable --ranks 2 */
 #if defined(__x86_64__)
 #define PM_PULL_WITH_OWN_CORES 1
 #define PM_TEAM_OWN_CORES_PIECES ((size_t) 32 << 10)
 #define PM_TEAM_OWN_CORES_GATHER ((size_t) 64 << 10)
+#define PM_TEAM_PAIR_PIECES_LIMIT ((size_t) 8 << 10)
+#define PM_TEAM_PAIR_ALLTOALL ((size_t) 16 << 10)
 #else
 #define PM_PULL_WITH_OWN_CORES 0
 #define PM_TEAM_OWN_CORES_PIECES SIZE_MAX
 #define PM_TEAM_OWN_CORES_GATHER SIZE_MAX
+#define PM_TEAM_PAIR_PIECES_LIMIT SIZE_MAX
+#define PM_TEAM_PAIR_ALLTOALL SIZE_MAX
 #endif
 
 /* A long message that both ranks copy: from how many bytes on, and if it is one of a stream; into about how many parts, and how large these are. Each part
@@ -83,7 +87,7 @@
  * one; pages of each rank, and where ranks share cores. Where they do: up to how many bytes a broadcast and an alltoall (of all blocks, and of
  * more than so many ranks) go by pages, and from there on from memory to memory; how many turns the others give rank 0 after a barrier. Up to how
  * few bytes two ranks with cores of their own pass on at a time, into about how many pieces that divides what is longer, and from where on each
- * copies half of a broadcast that goes by memory; up to how
+ * copies half of a broadcast that goes by memory, up to where of a gather, and up to where the root of a reduction reads what the other one has. Up to how
  * many ranks, with cores of their own and without, one reduces for all whatever is reduced, page by page; up to how many bytes each reduces all
  * for itself, and of all ranks together in an allreduce that ends later; up to how many a broadcast that ends later goes by pages; how much is
  * reduced at a time, so that it stays in the cache.
@@ -110,6 +114,8 @@
 #define PM_TEAM_PAIR_PIECE ((size_t) 8 << 10)
 #define PM_TEAM_PAIR_PIECES 8
 #define PM_TEAM_PAIR_HALVES ((size_t) 64 << 10)
+#define PM_TEAM_PAIR_GATHERED ((size_t) 256 << 10)
+#define PM_TEAM_PAIR_REDUCED ((size_t) 256 << 10)
 #define PM_TEAM_TURNS_FOR_FIRST 6
 #define PM_TEAM_ALLREDUCE_WHOLE 2048
 #define PM_TEAM_STARTED_WHOLE (128 * 1024)

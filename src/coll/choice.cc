@@ -148,22 +148,26 @@ const Line *line_of(const std::vector<Line> &table, pm_collective operation, int
 // Where memory can be read.
 std::size_t usual_limit(pm_collective operation, int ranks, bool crowded)
 {
+    const bool pair = ranks == 2 && !crowded;
+    const std::size_t own_cores = pair ? PM_TEAM_PAIR_PIECES_LIMIT : PM_TEAM_OWN_CORES_PIECES;
     switch (operation) {
         case PM_COLL_BCAST:
-            return crowded ? PM_TEAM_BCAST_PIECES : PM_TEAM_OWN_CORES_PIECES;
+            return crowded ? PM_TEAM_BCAST_PIECES : own_cores;
         case PM_COLL_REDUCE:
+            if (pair)
+                return own_cores;
             // Who reduces does nothing else, and others go on writing meanwhile.
             return ranks <= (crowded ? PM_TEAM_REDUCE_PIECES_CROWD : PM_TEAM_REDUCE_PIECES_RANKS) ? SIZE_MAX : PM_TEAM_PAGE;
         case PM_COLL_ALLTOALL:
             if (!crowded)
-                return PM_TEAM_OWN_CORES_PIECES;
+                return pair ? PM_TEAM_PAIR_ALLTOALL : own_cores;
             return ranks > PM_TEAM_ALLTOALL_PIECES_RANKS ? PM_TEAM_ALLTOALL_PIECES : SIZE_MAX;
         case PM_COLL_GATHER:
-            return crowded ? PM_TEAM_PAGE : PM_TEAM_OWN_CORES_GATHER;
+            return crowded ? PM_TEAM_PAGE : pair ? own_cores : PM_TEAM_OWN_CORES_GATHER;
         case PM_COLL_SCATTER:
-            return crowded ? PM_TEAM_PAGE : PM_TEAM_OWN_CORES_PIECES;
+            return crowded ? PM_TEAM_PAGE : own_cores;
         case PM_COLL_ALLGATHER:
-            return crowded ? SIZE_MAX : PM_TEAM_OWN_CORES_PIECES;
+            return crowded ? SIZE_MAX : own_cores;
         case PM_COLL_ALLREDUCE:
         case PM_COLL_REDUCE_SCATTER:
             return SIZE_MAX;

@@ -85,14 +85,18 @@ TEST(Choice, WhatIsTakenWithoutSettings)
         for (pm_collective operation : {PM_COLL_BARRIER, PM_COLL_GATHER, PM_COLL_SCATTER})
             expect_switch(choices.of(operation, 8, true, crowded), PM_TEAM_PAGE, true);
         const std::size_t pieces = crowded ? endless : PM_TEAM_OWN_CORES_PIECES;
-        expect_switch(choices.of(PM_COLL_GATHER, 2, true, crowded), crowded ? PM_TEAM_PAGE : PM_TEAM_OWN_CORES_GATHER, true);
-        expect_switch(choices.of(PM_COLL_SCATTER, 2, true, crowded), crowded ? PM_TEAM_PAGE : PM_TEAM_OWN_CORES_PIECES, true);
+        for (pm_collective operation : {PM_COLL_GATHER, PM_COLL_SCATTER})
+            expect_switch(choices.of(operation, 2, true, crowded), crowded ? PM_TEAM_PAGE : PM_TEAM_PAIR_PIECES_LIMIT, true);
+        expect_switch(choices.of(PM_COLL_BCAST, 2, true, crowded), crowded ? PM_TEAM_BCAST_PIECES : PM_TEAM_PAIR_PIECES_LIMIT, true);
+        for (pm_collective operation : {PM_COLL_ALLGATHER, PM_COLL_REDUCE})
+            expect_switch(choices.of(operation, 2, true, crowded), crowded ? endless : PM_TEAM_PAIR_PIECES_LIMIT, true);
+        expect_switch(choices.of(PM_COLL_ALLTOALL, 2, true, crowded), crowded ? endless : PM_TEAM_PAIR_ALLTOALL, true);
         for (pm_collective operation : {PM_COLL_ALLREDUCE, PM_COLL_REDUCE_SCATTER})
             expect_switch(choices.of(operation, 8, true, crowded), endless, true);
         expect_switch(choices.of(PM_COLL_ALLGATHER, 8, true, crowded), pieces, true);
         expect_switch(choices.of(PM_COLL_SCAN, 8, true, crowded), endless, false);
         expect_switch(choices.of(PM_COLL_BCAST, 8, true, crowded), crowded ? PM_TEAM_BCAST_PIECES : PM_TEAM_OWN_CORES_PIECES, true);
-        expect_switch(choices.of(PM_COLL_ALLTOALL, PM_TEAM_ALLTOALL_PIECES_RANKS, true, crowded), pieces, true);
+        expect_switch(choices.of(PM_COLL_ALLTOALL, PM_TEAM_ALLTOALL_PIECES_RANKS, true, true), endless, true);
         expect_switch(choices.of(PM_COLL_ALLTOALL, PM_TEAM_ALLTOALL_PIECES_RANKS + 1, true, crowded),
                       crowded ? PM_TEAM_ALLTOALL_PIECES : PM_TEAM_OWN_CORES_PIECES, true);
         const int few = crowded ? PM_TEAM_REDUCE_PIECES_CROWD : PM_TEAM_REDUCE_PIECES_RANKS;

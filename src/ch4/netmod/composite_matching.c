@@ -115,25 +115,69 @@ static void end_blocking(blocked_t * blocked, int state)
 
 /* ---- messages that nobody has asked for yet ---- */
 
-typedef struct kept {
+/* Begins with a cache line. The next one that is free is in `entry.all`. */
+typedef struct {
     pm_match_entry entry;
-    struct kept *next;          /* of those that are free */
     uint32_t size;
     uint32_t class;
     char data[];
 } kept_t;
 
-/* By size: some that are free are kept for the next. */
+enum { KEPT_ALIGNMENT = 64, KEPT_SLAB = 64 << 10, KEPT_LASTING_SLABS = 256 };
+
+/* Many of the same room. Those that are free stay for the next, unless they were very many when the last one was given back. */
+typedef struct slab {
+    struct slab *next;
+} slab_t;
+
 static struct {
     size_t room;
-    unsigned most_free, free;
-    kept_t *first;
+    pm_match_entry *free;
+    size_t used, slabs;
+    slab_t *first;
 } kept_classes[] = {
-    {.room = 64,.most_free = 4096},
-    {.room = 512,.most_free = 1024},
-    {.room = 4096,.most_free = 256},
-    {.room = MPIDI_COMPOSITE_EAGER_LIMIT,.most_free = 64},
+    {.room = 16},
+    {.room = 80},
+    {.room = 528},
+    {.room = 4112},
+    {.room = MPIDI_COMPOSITE_EAGER_LIMIT},
 };
+
+static kept_t *kept_around(pm_match_entry * entry)
+{
+    return OWNER(entry, kept_t, entry);
+}
+
+ATTRIBUTE((noinline))
+static bool kept_slab(uint32_t class)
+{
+    const size_t each = (sizeof(kept_t) + kept_classes[class].room + KEPT_ALIGNMENT - 1) / KEPT_ALIGNMENT * KEPT_ALIGNMENT;
+    slab_t *slab = aligned_alloc(KEPT_ALIGNMENT, KEPT_SLAB);
+
+    if (slab == NULL)
+        return false;
+    slab->next = kept_classes[class].first;
+    kept_classes[class].first = slab;
+    kept_classes[class].slabs++;
+    for (size_t at = (KEPT_SLAB - KEPT_ALIGNMENT) / each; at-- > 0;) {
+        kept_t *kept = (kept_t *) ((char *) slab + KEPT_ALIGNMENT + at * each);
+        kept->class = class;
+        kept->entry.all.next = kept_classes[class].free;
+        kept_classes[class].free = &kept->entry;
+    }
+    return true;
+}
+
+static void kept_free_slabs(uint32_t class)
+{
+    while (kept_classes[class].first != NULL) {
+        slab_t *slab = kept_classes[class].first;
+        kept_classes[class].first = slab->next;
+        free(slab);
+    }
+    kept_classes[class].free = NULL;
+    kept_classes[class].slabs = 0;
+}
 
 static kept_t *kept_create(size_t size)
 {
@@ -142,16 +186,11 @@ static kept_t *kept_create(size_t size)
 
     while (kept_classes[class].room < size)
         class++;
-    kept = kept_classes[class].first;
-    if (likely(kept != NULL)) {
-        kept_classes[class].first = kept->next;
-        kept_classes[class].free--;
-    } else {
-        kept = malloc(sizeof *kept + kept_classes[class].room);
-        if (kept == NULL)
-            return NULL;
-        kept->class = class;
-    }
+    if (unlikely(kept_classes[class].free == NULL) && !kept_slab(class))
+        return NULL;
+    kept = kept_around(kept_classes[class].free);
+    kept_classes[class].free = kept->entry.all.next;
+    kept_classes[class].used++;
     kept->size = (uint32_t) size;
     return kept;
 }
@@ -160,18 +199,10 @@ static void kept_free(kept_t * kept)
 {
     uint32_t class = kept->class;
 
-    if (unlikely(kept_classes[class].free == kept_classes[class].most_free)) {
-        free(kept);
-        return;
-    }
-    kept->next = kept_classes[class].first;
-    kept_classes[class].first = kept;
-    kept_classes[class].free++;
-}
-
-static kept_t *kept_around(pm_match_entry * entry)
-{
-    return OWNER(entry, kept_t, entry);
+    kept->entry.all.next = kept_classes[class].free;
+    kept_classes[class].free = &kept->entry;
+    if (unlikely(--kept_classes[class].used == 0 && kept_classes[class].slabs > KEPT_LASTING_SLABS))
+        kept_free_slabs(class);
 }
 
 static void set_status(MPI_Status * status, int source, int tag, size_t size)
@@ -642,25 +673,15 @@ void MPIDI_COMPOSITE_each_queued(bool posted, void (*visit) (const MPIDI_COMPOSI
 void MPIDI_COMPOSITE_forget_queued(void)
 {
     static const pm_match_queue none;
-    pm_match_entry *next;
 
-    for (pm_match_entry * entry = messages.all.first; entry; entry = next) {
-        next = entry->all.next;
-        if (entry->owner == OF_KEPT)
-            free(kept_around(entry));
-    }
     for (unsigned kind = 0; kind < PM_MATCH_KINDS; kind++) {
         free(receives.indices[kind].lists);
         free(messages.indices[kind].lists);
     }
     receives = messages = none;
     receives.of_receives = true;
-    for (size_t class = 0; class < sizeof kept_classes / sizeof kept_classes[0]; class++) {
-        while (kept_classes[class].first) {
-            kept_t *kept = kept_classes[class].first;
-            kept_classes[class].first = kept->next;
-            free(kept);
-        }
-        kept_classes[class].free = 0;
+    for (uint32_t class = 0; class < sizeof kept_classes / sizeof kept_classes[0]; class++) {
+        kept_free_slabs(class);
+        kept_classes[class].used = 0;
     }
 }

@@ -178,21 +178,33 @@ static int bcast_in_pieces(team_t * team, const data_t * data, int root)
     return mpi_errno;
 }
 
+/* `whole` is what the choice was made by. */
+static int bcast(team_t * team, const data_t * data, size_t whole, int root)
+{
+    if (whole <= team->limit)
+        return bcast_in_pieces(team, data, root);
+    if (are_two(team) && data->bytes > PM_TEAM_PAIR_HALVES)
+        return bcast_by_halves(team, data, root);
+    return bcast_by_address(team, data, root);
+}
+
 int MPIDI_COMPOSITE_team_bcast(team_t * team, void *buffer, MPI_Aint count, MPI_Datatype type, int root)
 {
     data_t data = data_of(buffer, count, type);
 
-    if (data.bytes <= team->limit)
-        return bcast_in_pieces(team, &data, root);
-    if (are_two(team) && data.bytes > PM_TEAM_PAIR_HALVES)
-        return bcast_by_halves(team, &data, root);
-    return bcast_by_address(team, &data, root);
+    return bcast(team, &data, data.bytes, root);
 }
 
-/* Of two ranks one has what is long for the other; `whole` is what the choice was made by. */
+/* Of two ranks one has what is long for the other, who gets it piece by piece, as in a bcast. */
 static bool goes_in_pieces(const team_t * team, size_t whole)
 {
     return team->ranks == 2 && whole > PM_TEAM_PAGE && whole <= team->limit;
+}
+
+/* Or by address, unless it is so long that both should copy at the same time. */
+static bool is_gathered_from_other(const team_t * team, size_t bytes)
+{
+    return goes_in_pieces(team, bytes) || (are_two(team) && bytes > team->limit && bytes <= PM_TEAM_PAIR_GATHERED);
 }
 
 /* What is long is written to the root by those who have it, all at the same time. */
@@ -321,13 +333,13 @@ int MPIDI_COMPOSITE_team_gather(team_t * team, const void *sendbuf, MPI_Aint sen
     data_t mine = data_or_none(sendbuf, sendcount, sendtype);
     parts_t all = { 0 };
 
-    if (team->rank != root && goes_in_pieces(team, mine.bytes))
-        return bcast_in_pieces(team, &mine, 1 - root);
+    if (team->rank != root && is_gathered_from_other(team, mine.bytes))
+        return bcast(team, &mine, mine.bytes, 1 - root);
     if (team->rank == root)
         all = equal_parts(recvbuf, recvcount, recvtype);
-    if (team->rank == root && goes_in_pieces(team, part_of(&all, root).bytes)) {
+    if (team->rank == root && is_gathered_from_other(team, part_of(&all, root).bytes)) {
         data_t own = part_of(&all, root), other = part_of(&all, 1 - root);
-        int mpi_errno = bcast_in_pieces(team, &other, 1 - root);
+        int mpi_errno = bcast(team, &other, other.bytes, 1 - root);
         return mpi_errno || in_place ? mpi_errno : copy_between(&mine, &own);
     }
     return gather(team, in_place && team->rank == root ? NULL : &mine, &all, root, true);
@@ -885,6 +897,48 @@ static int reduce_in_pieces(team_t * team, const data_t * mine, char *result, MP
     return mpi_errno;
 }
 
+/* The other one may go on before what it has is combined. */
+static int combine_lent(team_t * team, const data_t * mine, char *result, MPI_Op op, int root, uint64_t address)
+{
+    int mpi_errno = MPI_SUCCESS;
+    /* The kernel takes longer for what begins anywhere. */
+    char *memory = MPL_malloc(mine->bytes + 4095, MPL_MEM_COLL), *theirs = (char *) (((uintptr_t) memory + 4095) / 4096 * 4096);
+
+    MPIR_ERR_CHKANDJUMP(!memory, mpi_errno, MPI_ERR_OTHER, "**nomem");
+    mpi_errno = read_bytes(team, 1 - root, address, theirs, mine->bytes);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = enter_with_nothing(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = MPIDI_COMPOSITE_combine(root == 0 ? mine->plain : theirs, root == 0 ? theirs : mine->plain, result, mine->count, mine->type, op);
+
+  fn_fail:
+    MPL_free(memory);
+    return mpi_errno;
+}
+
+/* The root reads what the other one has. */
+static int reduce_of_two(team_t * team, const data_t * mine, char *result, MPI_Op op, int root)
+{
+    int mpi_errno;
+    place_t place = { (uint64_t) (uintptr_t) mine->plain, mine->bytes };
+
+    if (team->rank != root) {
+        mpi_errno = enter_with_places(team, &place, 1);
+        return mpi_errno ? mpi_errno : await_readers(team);
+    }
+    mpi_errno = enter_with_nothing(team);
+    MPIR_ERR_CHECK(mpi_errno);
+    mpi_errno = hear_place(team, 1 - root, 0, &place);
+    MPIR_ERR_CHECK(mpi_errno);
+    if (unlikely(place.bytes != mine->bytes))
+        mpi_errno = mismatch(team, place.bytes, mine->bytes);
+    else
+        mpi_errno = combine_lent(team, mine, result, op, root, place.address);
+
+  fn_fail:
+    return mpi_errno;
+}
+
 int MPIDI_COMPOSITE_team_reduce(team_t * team, const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Datatype type, MPI_Op op,
                                 int root)
 {
@@ -895,8 +949,11 @@ int MPIDI_COMPOSITE_team_reduce(team_t * team, const void *sendbuf, void *recvbu
     MPI_Aint size;
     char *result = NULL;
 
-    if (mine.bytes <= team->limit)
+    /* Of two ranks what is very long, too: both vectors and the result would not stay in the root's cache. */
+    if (mine.bytes <= team->limit || (are_two(team) && mine.bytes > PM_TEAM_PAIR_REDUCED))
         return reduce_in_pieces(team, &mine, recvbuf, op, team->ranks - 1, team->rank == root, team->rank == root);
+    if (are_two(team))
+        return reduce_of_two(team, &mine, recvbuf, op, root);
     MPIR_Datatype_get_size_macro(type, size);
     begin = slice(team, team->rank, count, size);
     end = slice(team, team->rank + 1, count, size);

@@ -7,6 +7,7 @@
 #include "composite_vectors.h"
 #include "netmod/core/handlers.h"
 #include "netmod/core/setup.h"
+#include "netmod/core/shared.h"
 #include "mpidig_pt2pt_callbacks.h"
 
 static bool is_lost;             /* one of this job */
