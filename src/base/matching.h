@@ -104,7 +104,8 @@ static inline pm_match_list *pm_match_list_of(const pm_match_index *index, unsig
     key *= 0xd6e8feb86659fd93u;
     key >>= 32;
     if (!(kind & PM_MATCH_ANY_TAG))
-        key += (uint32_t) tag + ((uint32_t) tag >> 8) * 0x9e3779b1u + ((uint32_t) tag >> 16) * 0x85ebca77u;
+        key += (uint32_t) tag + ((uint32_t) tag >> 8) * 0x9e3779b1u + ((uint32_t) tag >> 16) * 0x85ebca77u +
+            ((uint32_t) tag >> 22) * 0xc2b2ae35u;
     return &index->lists[key & (index->room - 1)];
 }
 
