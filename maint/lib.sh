@@ -45,6 +45,7 @@ progress() {
         if [ "$count" -ge "$3" ]; then how_far=$count; fi
     else
         how_far=$(tail -n 1 "$5" | tr -d '\r' | cut -c1-60)
+        how_far="at: $how_far"
     fi
     printf '  %-28s %6s  %s' "$1" "$(clock "$2")" "$how_far"
 }
@@ -117,12 +118,17 @@ install_packages() {
 
 # install_extra: what some tests need that are otherwise skipped, where that asks nobody for anything.
 install_extra() {
-    local packages
+    local packages package
     packages=$(PATH=$PATH:/usr/sbin:/sbin maint/missing --packages extra | sort -u | tr '\n' ' ')
     [ -n "$packages" ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null || return 0
     export DEBIAN_FRONTEND=noninteractive
     # shellcheck disable=SC2086
-    step "install what more tests need" 900 0 "" apt-get -q -y --no-install-recommends install $packages || true
+    if ! step "install what more tests need" 900 0 "" apt-get -q -y --no-install-recommends install $packages; then
+        # One that is not to be had is no reason to do without the others.
+        for package in $packages; do
+            step "install $package" 300 0 "" apt-get -q -y --no-install-recommends install "$package" || echo "$step_line  not to be had"
+        done
+    fi
     echo "$step_line  ${packages% }"
 }
 

@@ -32,19 +32,17 @@
 #define PM_PIPELINE_RANKS_A_CORE 4
 #define PM_FIRST_MESSAGES_PULLED 128
 
-/* Where each rank has a core for itself: on x86 long messages are pulled, and long collectives go by memory, from how many bytes on, and a gather; of two
+/* Where each rank has a core for itself: on x86 long messages are pulled, and long collectives go by memory, from how many bytes on; of two
  * ranks, and an alltoall of two. The pipeline moves each byte from core to core twice, the second time on the way back to the ring's writer; on ARM that takes less than what
  * the kernel does for each page. bench/run --only pingpong,rate,bibw,sendrecv,colltable --ranks 2 */
 #if defined(__x86_64__)
 #define PM_PULL_WITH_OWN_CORES 1
 #define PM_TEAM_OWN_CORES_PIECES ((size_t) 32 << 10)
-#define PM_TEAM_OWN_CORES_GATHER ((size_t) 64 << 10)
 #define PM_TEAM_PAIR_PIECES_LIMIT ((size_t) 8 << 10)
 #define PM_TEAM_PAIR_ALLTOALL ((size_t) 16 << 10)
 #else
 #define PM_PULL_WITH_OWN_CORES 0
 #define PM_TEAM_OWN_CORES_PIECES SIZE_MAX
-#define PM_TEAM_OWN_CORES_GATHER SIZE_MAX
 #define PM_TEAM_PAIR_PIECES_LIMIT SIZE_MAX
 #define PM_TEAM_PAIR_ALLTOALL SIZE_MAX
 #endif

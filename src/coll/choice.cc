@@ -163,7 +163,6 @@ std::size_t usual_limit(pm_collective operation, int ranks, bool crowded)
                 return pair ? PM_TEAM_PAIR_ALLTOALL : own_cores;
             return ranks > PM_TEAM_ALLTOALL_PIECES_RANKS ? PM_TEAM_ALLTOALL_PIECES : SIZE_MAX;
         case PM_COLL_GATHER:
-            return crowded ? PM_TEAM_PAGE : pair ? own_cores : PM_TEAM_OWN_CORES_GATHER;
         case PM_COLL_SCATTER:
             return crowded ? PM_TEAM_PAGE : own_cores;
         case PM_COLL_ALLGATHER:

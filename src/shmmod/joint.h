@@ -16,11 +16,11 @@
 
 namespace pm::shmem {
 
-// The parts of a message, of equal size but for the last.
+// The parts of a message, of equal size but for the last, and as many for each of both.
 class JointParts {
   public:
     explicit JointParts(std::size_t size)
-        : size_(size), part_(std::clamp(whole_pages(size / PM_JOINT_PARTS), PM_JOINT_SMALLEST_PART, PM_JOINT_LARGEST_PART))
+        : size_(size), part_(std::clamp(whole_pages(size / even_parts(size)), PM_JOINT_SMALLEST_PART, PM_JOINT_LARGEST_PART))
     {
     }
     // Within what 32 bits count.
@@ -30,6 +30,7 @@ class JointParts {
     std::size_t size(std::uint32_t part) const { return std::min(part_, size_ - offset(part)); }
 
   private:
+    static std::size_t even_parts(std::size_t size) { return ((size - 1) / (PM_JOINT_PARTS * PM_JOINT_LARGEST_PART) + 1) * PM_JOINT_PARTS; }
     static std::size_t whole_pages(std::size_t size) { return (size + 4095) / 4096 * 4096; }
 
     std::size_t size_, part_;

@@ -41,7 +41,7 @@ constexpr std::chrono::milliseconds time_to_be_heard{1000};
 constexpr std::chrono::milliseconds time_to_be_ended{3000};
 constexpr std::size_t own_a_look = 8;
 // A sender that helps looks at its own arrivals then.
-constexpr std::uint32_t parts_a_help = 128;
+constexpr std::uint32_t parts_a_help = 64;
 // While a peer copies its last part.
 constexpr std::uint32_t looks_before_yield = 1 << 10, looks_before_question = 1 << 20;
 constexpr std::size_t most_departed = 256;

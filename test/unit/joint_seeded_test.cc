@@ -97,8 +97,9 @@ TEST(JointSeeded, EachPartIsCopiedOnce)
 // Whatever the size, the parts are all of it and none is empty.
 TEST(JointParts, AreAllOfIt)
 {
+    constexpr std::size_t both = 2 * PM_JOINT_LARGEST_PART;
     for (std::size_t size : {std::size_t{1}, PM_JOINT_SMALLEST_PART - 1, PM_JOINT_SMALLEST_PART, PM_JOINT_SMALLEST_PART + 1, std::size_t{100'000},
-                             std::size_t{1} << 20, (std::size_t{1} << 22) + 5, std::size_t{1} << 33}) {
+                             both - 1, both, both + 1, both + 4097, std::size_t{1} << 20, (std::size_t{1} << 22) + 5, std::size_t{1} << 33}) {
         JointParts parts(size);
         std::size_t sum = 0;
         for (std::uint32_t part = 0; part < parts.count(); ++part) {
@@ -107,6 +108,8 @@ TEST(JointParts, AreAllOfIt)
             sum += parts.size(part);
         }
         EXPECT_EQ(sum, size);
+        if (size >= 2 * PM_JOINT_SMALLEST_PART)
+            EXPECT_EQ(parts.count() % 2, 0u) << size;
         EXPECT_TRUE(parts.are_few());
     }
     EXPECT_FALSE(JointParts(SIZE_MAX).are_few());

@@ -115,94 +115,121 @@ static void end_blocking(blocked_t * blocked, int state)
 
 /* ---- messages that nobody has asked for yet ---- */
 
-/* Begins with a cache line. The next one that is free is in `entry.all`. */
+/* Begins with a cache line. The next one of its slab that is free is in `entry.all`. */
 typedef struct {
     pm_match_entry entry;
     uint32_t size;
-    uint32_t class;
     char data[];
 } kept_t;
 
 enum { KEPT_ALIGNMENT = 64, KEPT_SLAB = 64 << 10, KEPT_LASTING_SLABS = 256 };
 
-/* Many of the same room. Those that are free stay for the next, unless they were very many when the last one was given back. */
+static const size_t kept_rooms[] = { 16, 80, 528, 4112, MPIDI_COMPOSITE_EAGER_LIMIT };
+enum { KEPT_CLASSES = sizeof kept_rooms / sizeof kept_rooms[0] };
+
+/* Room for many of one class, aligned to its size, so that each finds its slab. In the list of its class as long as something is free. */
 typedef struct slab {
-    struct slab *next;
+    struct slab *next, *previous;
+    pm_match_entry *free;
+    uint32_t used, class;
 } slab_t;
 
-static struct {
-    size_t room;
-    pm_match_entry *free;
-    size_t used, slabs;
-    slab_t *first;
-} kept_classes[] = {
-    {.room = 16},
-    {.room = 80},
-    {.room = 528},
-    {.room = 4112},
-    {.room = MPIDI_COMPOSITE_EAGER_LIMIT},
-};
+_Static_assert(sizeof(slab_t) <= KEPT_ALIGNMENT, "a slab begins with one line of its own");
+_Static_assert(sizeof(kept_t) + MPIDI_COMPOSITE_EAGER_LIMIT + 2 * KEPT_ALIGNMENT <= KEPT_SLAB, "the largest fits in a slab");
+
+static slab_t *kept_slabs[KEPT_CLASSES];
+static size_t kept_slabs_count;         /* of all classes, full ones too */
 
 static kept_t *kept_around(pm_match_entry * entry)
 {
     return OWNER(entry, kept_t, entry);
 }
 
-ATTRIBUTE((noinline))
-static bool kept_slab(uint32_t class)
+static slab_t *slab_around(kept_t * kept)
 {
-    const size_t each = (sizeof(kept_t) + kept_classes[class].room + KEPT_ALIGNMENT - 1) / KEPT_ALIGNMENT * KEPT_ALIGNMENT;
-    slab_t *slab = aligned_alloc(KEPT_ALIGNMENT, KEPT_SLAB);
-
-    if (slab == NULL)
-        return false;
-    slab->next = kept_classes[class].first;
-    kept_classes[class].first = slab;
-    kept_classes[class].slabs++;
-    for (size_t at = (KEPT_SLAB - KEPT_ALIGNMENT) / each; at-- > 0;) {
-        kept_t *kept = (kept_t *) ((char *) slab + KEPT_ALIGNMENT + at * each);
-        kept->class = class;
-        kept->entry.all.next = kept_classes[class].free;
-        kept_classes[class].free = &kept->entry;
-    }
-    return true;
+    return (slab_t *) ((uintptr_t) kept / KEPT_SLAB * KEPT_SLAB);
 }
 
-static void kept_free_slabs(uint32_t class)
+static void slab_link(slab_t * slab)
 {
-    while (kept_classes[class].first != NULL) {
-        slab_t *slab = kept_classes[class].first;
-        kept_classes[class].first = slab->next;
-        free(slab);
+    slab->previous = NULL;
+    slab->next = kept_slabs[slab->class];
+    if (slab->next != NULL)
+        slab->next->previous = slab;
+    kept_slabs[slab->class] = slab;
+}
+
+static void slab_unlink(slab_t * slab)
+{
+    if (slab->previous != NULL)
+        slab->previous->next = slab->next;
+    else
+        kept_slabs[slab->class] = slab->next;
+    if (slab->next != NULL)
+        slab->next->previous = slab->previous;
+}
+
+static void slab_free(slab_t * slab)
+{
+    slab_unlink(slab);
+    kept_slabs_count--;
+    free(slab);
+}
+
+ATTRIBUTE((noinline))
+static slab_t *slab_create(uint32_t class)
+{
+    const size_t each = (sizeof(kept_t) + kept_rooms[class] + KEPT_ALIGNMENT - 1) / KEPT_ALIGNMENT * KEPT_ALIGNMENT;
+    slab_t *slab = aligned_alloc(KEPT_SLAB, KEPT_SLAB);
+
+    if (slab == NULL)
+        return NULL;
+    slab->free = NULL;
+    slab->used = 0;
+    slab->class = class;
+    for (size_t at = (KEPT_SLAB - KEPT_ALIGNMENT) / each; at-- > 0;) {
+        kept_t *kept = (kept_t *) ((char *) slab + KEPT_ALIGNMENT + at * each);
+        kept->entry.all.next = slab->free;
+        slab->free = &kept->entry;
     }
-    kept_classes[class].free = NULL;
-    kept_classes[class].slabs = 0;
+    slab_link(slab);
+    kept_slabs_count++;
+    return slab;
 }
 
 static kept_t *kept_create(size_t size)
 {
     uint32_t class = 0;
+    slab_t *slab;
     kept_t *kept;
 
-    while (kept_classes[class].room < size)
+    while (kept_rooms[class] < size)
         class++;
-    if (unlikely(kept_classes[class].free == NULL) && !kept_slab(class))
+    slab = kept_slabs[class];
+    if (unlikely(slab == NULL))
+        slab = slab_create(class);
+    if (unlikely(slab == NULL))
         return NULL;
-    kept = kept_around(kept_classes[class].free);
-    kept_classes[class].free = kept->entry.all.next;
-    kept_classes[class].used++;
+    kept = kept_around(slab->free);
+    slab->free = kept->entry.all.next;
+    slab->used++;
+    if (unlikely(slab->free == NULL))
+        slab_unlink(slab);
     kept->size = (uint32_t) size;
     return kept;
 }
 
+/* An empty slab stays for the next ones, unless there are very many. */
 static void kept_free(kept_t * kept)
 {
-    uint32_t class = kept->class;
+    slab_t *slab = slab_around(kept);
 
-    kept->entry.all.next = kept_classes[class].free;
-    kept_classes[class].free = &kept->entry;
-    if (unlikely(--kept_classes[class].used == 0 && kept_classes[class].slabs > KEPT_LASTING_SLABS))
-        kept_free_slabs(class);
+    if (unlikely(slab->free == NULL))
+        slab_link(slab);
+    kept->entry.all.next = slab->free;
+    slab->free = &kept->entry;
+    if (unlikely(--slab->used == 0 && kept_slabs_count > KEPT_LASTING_SLABS))
+        slab_free(slab);
 }
 
 static void set_status(MPI_Status * status, int source, int tag, size_t size)
@@ -674,14 +701,18 @@ void MPIDI_COMPOSITE_forget_queued(void)
 {
     static const pm_match_queue none;
 
+    for (pm_match_entry * entry = messages.all.first, *next; entry; entry = next) {
+        next = entry->all.next;
+        if (entry->owner == OF_KEPT)
+            kept_free(kept_around(entry));
+    }
     for (unsigned kind = 0; kind < PM_MATCH_KINDS; kind++) {
         free(receives.indices[kind].lists);
         free(messages.indices[kind].lists);
     }
     receives = messages = none;
     receives.of_receives = true;
-    for (uint32_t class = 0; class < sizeof kept_classes / sizeof kept_classes[0]; class++) {
-        kept_free_slabs(class);
-        kept_classes[class].used = 0;
-    }
+    for (int class = 0; class < KEPT_CLASSES; class++)
+        while (kept_slabs[class] != NULL)
+            slab_free(kept_slabs[class]);
 }

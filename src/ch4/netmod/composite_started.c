@@ -657,7 +657,7 @@ static int start_to_add(team_t * team, op_t * op, const void *sendbuf, void *rec
     op->last = last;
     op->result = recvbuf;
     op->room = op->bytes = op->mine.bytes;
-    whole = operation == PM_COLL_SCAN || (operation == PM_COLL_REDUCE && op->bytes <= team->ways[operation].board);
+    whole = operation == PM_COLL_SCAN || (operation == PM_COLL_REDUCE && (are_two(team) || op->bytes <= team->ways[operation].board));
     in_slices = !whole && (op->bytes > PM_TEAM_PAGE ||
                            (operation == PM_COLL_ALLREDUCE && op->bytes * (size_t) team->ranks > PM_TEAM_STARTED_WHOLE));
     if (operation == PM_COLL_REDUCE_SCATTER || in_slices) {

@@ -13,12 +13,6 @@
 
 /* ---- moving ---- */
 
-/* With cores of their own. */
-static bool are_two(const team_t * team)
-{
-    return team->ranks == 2 && !pm_crowded(MPIDI_COMPOSITE_global.core);
-}
-
 _Static_assert(PM_TEAM_PAIR_PIECE >= PM_TEAM_CARD + 64, "a piece and what is left with it lie on a page both");
 
 /* Of so much. Of two one copies in while the other copies out: what is short in small pieces, what is long in not too many. */
@@ -73,13 +67,14 @@ static int bcast_by_halves(team_t * team, const data_t * data, int root)
     size_t half = data->bytes / 2 / 4096 * 4096;
     uint64_t step = pm_team_step(team->team) + 1;
     char *flat, *packed;
-    place_t place;
+    place_t place, places[2];
     bool lent = false;
 
     mpi_errno = flatten(data, team->rank == root, &flat, &packed);
     MPIR_ERR_CHECK(mpi_errno);
-    place = (place_t) { (uint64_t) (uintptr_t) flat, data->bytes };
-    mpi_errno = enter_with_places(team, &place, 1);
+    /* For either rank, as the root of a gather says where each writes: who expects more or less looks where its own would be. */
+    places[0] = places[1] = (place_t) { (uint64_t) (uintptr_t) flat, data->bytes };
+    mpi_errno = enter_with_places(team, places, 2);
     MPIR_ERR_CHECK(mpi_errno);
     lent = team->rank != root;  /* who writes to it */
     mpi_errno = hear_place(team, other, 0, &place);
@@ -178,10 +173,9 @@ static int bcast_in_pieces(team_t * team, const data_t * data, int root)
     return mpi_errno;
 }
 
-/* `whole` is what the choice was made by. */
-static int bcast(team_t * team, const data_t * data, size_t whole, int root)
+static int bcast(team_t * team, const data_t * data, int root)
 {
-    if (whole <= team->limit)
+    if (data->bytes <= team->limit)
         return bcast_in_pieces(team, data, root);
     if (are_two(team) && data->bytes > PM_TEAM_PAIR_HALVES)
         return bcast_by_halves(team, data, root);
@@ -192,7 +186,7 @@ int MPIDI_COMPOSITE_team_bcast(team_t * team, void *buffer, MPI_Aint count, MPI_
 {
     data_t data = data_of(buffer, count, type);
 
-    return bcast(team, &data, data.bytes, root);
+    return bcast(team, &data, root);
 }
 
 /* Of two ranks one has what is long for the other, who gets it piece by piece, as in a bcast. */
@@ -334,12 +328,12 @@ int MPIDI_COMPOSITE_team_gather(team_t * team, const void *sendbuf, MPI_Aint sen
     parts_t all = { 0 };
 
     if (team->rank != root && is_gathered_from_other(team, mine.bytes))
-        return bcast(team, &mine, mine.bytes, 1 - root);
+        return bcast(team, &mine, 1 - root);
     if (team->rank == root)
         all = equal_parts(recvbuf, recvcount, recvtype);
     if (team->rank == root && is_gathered_from_other(team, part_of(&all, root).bytes)) {
         data_t own = part_of(&all, root), other = part_of(&all, 1 - root);
-        int mpi_errno = bcast(team, &other, other.bytes, 1 - root);
+        int mpi_errno = bcast(team, &other, 1 - root);
         return mpi_errno || in_place ? mpi_errno : copy_between(&mine, &own);
     }
     return gather(team, in_place && team->rank == root ? NULL : &mine, &all, root, true);
@@ -909,7 +903,16 @@ static int combine_lent(team_t * team, const data_t * mine, char *result, MPI_Op
     MPIR_ERR_CHECK(mpi_errno);
     mpi_errno = enter_with_nothing(team);
     MPIR_ERR_CHECK(mpi_errno);
-    mpi_errno = MPIDI_COMPOSITE_combine(root == 0 ? mine->plain : theirs, root == 0 ? theirs : mine->plain, result, mine->count, mine->type, op);
+    if (root != 0) {
+        mpi_errno = MPIDI_COMPOSITE_combine(theirs, mine->plain, result, mine->count, mine->type, op);
+    } else {
+        /* What is combined first may not lie where the result does, as ours does in place. */
+        char *to = result == mine->plain ? theirs : result;
+        mpi_errno = MPIDI_COMPOSITE_combine(mine->plain, theirs, to, mine->count, mine->type, op);
+        MPIR_ERR_CHECK(mpi_errno);
+        if (to != result)
+            memcpy(result, to, mine->bytes);
+    }
 
   fn_fail:
     MPL_free(memory);

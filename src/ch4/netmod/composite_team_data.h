@@ -9,6 +9,12 @@
 
 typedef MPIDI_COMPOSITE_team_t team_t;
 
+/* With cores of their own. */
+MPL_STATIC_INLINE_PREFIX bool are_two(const team_t * team)
+{
+    return team->ranks == 2 && !pm_crowded(MPIDI_COMPOSITE_global.core);
+}
+
 /* ---- data of MPI's ---- */
 
 typedef struct {
