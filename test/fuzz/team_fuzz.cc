@@ -63,10 +63,12 @@ class Target {
             case 5:
                 board.finish(board.step());
                 break;
-            case 6:
-                if (board.claim(other(), self))
-                    board.has_copied(other(), self);
+            case 6: {
+                const int rank = other();
+                if (board.claim(rank, self))
+                    board.has_copied(rank, self);
                 break;
+            }
             default:
                 for (int rank = 0; rank < ranks; ++rank)
                     look(board, rank);

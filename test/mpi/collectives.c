@@ -1,5 +1,6 @@
-/* Barrier, bcast and allreduce at the sizes where their algorithm changes, from every root, on communicators that come and go, with
+/* Barrier, bcast, reduce and allreduce at the sizes where their algorithm changes, from every root, on communicators that come and go, with
  * ranks of different speed. Exit status 0 only when every result is right. */
+#include <complex.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,6 +83,38 @@ static void exchange_with_first(void)
             wrong += buffer[places[i] + k] != (unsigned char) (i * 7 + rank * 3 + k % 251);
 }
 
+/* In place and not, at the first two roots and the last, of datatypes that we combine ourselves and of those that MPICH does: the order of the ranks is kept where it
+ * shows, and what is combined does not lie where the result does. */
+static void reduce_to_all(void)
+{
+    enum { longest = 100000 };
+    static const int counts[] = { 1, 2000, 5000, 20000, longest };
+    static int in[2 * longest], out[2 * longest];
+    static double complex from[longest], to[longest];
+
+    for (int root = 0; root < ranks; root += root > 0 && root < ranks - 1 ? ranks - 1 - root : 1)
+        for (int place = 0; place < 2; place++)
+            for (unsigned c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+                int count = counts[c], in_place = place == 1 && rank == root;
+                for (int i = 0; i < count; i++) {
+                    in[i] = out[i] = rank * 1000 + i;
+                    from[i] = to[i] = i + rank * I;
+                }
+                MPI_Reduce(in_place ? MPI_IN_PLACE : in, out, count, MPI_INT, MPI_SUM, root, MPI_COMM_WORLD);
+                MPI_Reduce(in_place ? MPI_IN_PLACE : from, to, count, MPI_C_DOUBLE_COMPLEX, MPI_SUM, root, MPI_COMM_WORLD);
+                for (int i = 0; rank == root && i < count; i++)
+                    wrong += (out[i] != ranks * (ranks - 1) / 2 * 1000 + ranks * i) + (to[i] != ranks * (double) i + ranks * (ranks - 1) / 2 * I);
+                /* The last rank has the largest of odd places, and all have the same of even ones: then it is the first. */
+                for (int i = 0; i < count; i++) {
+                    in[2 * i] = out[2 * i] = i % 2 ? rank : 7;
+                    in[2 * i + 1] = out[2 * i + 1] = rank;
+                }
+                MPI_Reduce(in_place ? MPI_IN_PLACE : in, out, count, MPI_2INT, MPI_MAXLOC, root, MPI_COMM_WORLD);
+                for (int i = 0; rank == root && i < count; i++)
+                    wrong += (out[2 * i] != (i % 2 ? ranks - 1 : 7)) + (out[2 * i + 1] != (i % 2 ? ranks - 1 : 0));
+            }
+}
+
 /* A root that nobody holds up, and a rank that is late: nothing may be lost by way of a reduction of nothing. */
 static void reduce_nothing(void)
 {
@@ -103,6 +136,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     all_on(MPI_COMM_WORLD, 0);
     exchange_with_first();
+    reduce_to_all();
     reduce_nothing();
     for (int round = 1; round <= 5; round++) {
         /* Members change, ids are used again, and whoever is first sends before the others have made the communicator. */

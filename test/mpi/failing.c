@@ -204,7 +204,8 @@ static void other_sizes(void)
  * others do not take. Those who are not told go on with messages. */
 static void other_lengths(void)
 {
-    const int lengths[][2] = { {1000, longest}, {longest, 1000}, {longest, longest - 5000}, {3000, 5000}, {4096, 2048}, {8692, 8442}, {14336, 8192} };
+    const int lengths[][2] = { {1000, longest}, {longest, 1000}, {longest, longest - 5000}, {3000, 5000}, {4096, 2048}, {8692, 8442}, {14336, 8192},
+        {100000, 30000}, {30000, 100000}, {100000, 90000}, {5000, 90000} };
     const struct { const char *name; int (*call)(void); } calls[] = { {"bcast", bcast}, {"reduce", reduce}, {"gather", gather}, {"scan", scan} };
 
     type = MPI_INT;

@@ -77,15 +77,15 @@ static void on_huge(const MPIX_Am_message *message, void *state)
 /* The parts on windows; false when it is none. Rank 1 gets it, and in wbcast all do. */
 static int one_sided(unsigned char *buffer, MPI_Datatype large)
 {
-    static const char *const parts[] = { "put", "get", "flag", "countup", "copy", "wbcast", "offer" };
+    static const char *const parts[] = { "put", "get", "flag", "countup", "copy", "wbcast", "offer", "mpi_put", "mpi_get" };
     const MPI_Aint flag_at = (MPI_Aint) whole;
     volatile int sent = 0, there = 0, *word = (volatile int *) (buffer + flag_at);
     int which = 0, flag = 0;
     MPI_Win win;
 
-    while (which < 7 && strcmp(part, parts[which]) != 0)
+    while (which < 9 && strcmp(part, parts[which]) != 0)
         which++;
-    if (which == 7)
+    if (which == 9)
         return 0;
     MPI_Win_create(buffer, (MPI_Aint) whole + 4096, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     MPI_Win_lock_all(0, win);
@@ -106,6 +106,10 @@ static int one_sided(unsigned char *buffer, MPI_Datatype large)
         MPIX_Win_offer(buffer, 1, large, 1, 9, win, &sent);
     else if (rank == 1 && which == 6)
         MPIX_Win_accept(0, 9, 0, 1, large, win, &there);
+    else if (rank == 0 && which == 7)
+        MPI_Put(buffer, 1, large, 1, 0, 1, large, win);
+    else if (rank == 1 && which == 8)
+        MPI_Get(buffer, 1, large, 0, 0, 1, large, win);
 
     if (rank == 1 && (which == 0 || which == 4))
         MPIX_Win_wait_notify(win, 3);
@@ -113,6 +117,10 @@ static int one_sided(unsigned char *buffer, MPI_Datatype large)
         MPI_Win_flush(0, win);
     else if (rank == 1 && which == 3)
         MPIX_Win_wait_counter(win, 3, 1);
+    if (which > 6) {
+        MPI_Win_flush_all(win);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
     if (which == 6 && rank < 2)
         word = rank == 0 ? &sent : &there;
     if (which == 5 || (which == 6 && rank < 2) || (which == 2 && rank == 1))
@@ -122,6 +130,43 @@ static int one_sided(unsigned char *buffer, MPI_Datatype large)
         check(buffer);
     MPI_Win_unlock_all(win);
     MPI_Win_free(&win);
+    return 1;
+}
+
+/* The parts that are collectives of MPI; false when it is none. Rank 0 has it, and rank 1 gets it, or all do. */
+static int collective(unsigned char *buffer, MPI_Datatype large)
+{
+    int counts[ranks], places[ranks], from_first = rank == 0, to_second = rank == 1, all = 0;
+
+    for (int i = 0; i < ranks; i++)
+        counts[i] = places[i] = 0;
+    if (strcmp(part, "mpi_bcast") == 0) {
+        MPI_Bcast(buffer, 1, large, 0, MPI_COMM_WORLD);
+        all = 1;
+    } else if (strcmp(part, "gatherv") == 0) {
+        counts[0] = 1;
+        MPI_Gatherv(buffer, from_first, large, buffer, counts, places, large, 1, MPI_COMM_WORLD);
+    } else if (strcmp(part, "scatterv") == 0) {
+        counts[1] = 1;
+        MPI_Scatterv(buffer, counts, places, large, buffer, to_second, large, 0, MPI_COMM_WORLD);
+    } else if (strcmp(part, "allgatherv") == 0) {
+        counts[0] = 1;
+        MPI_Allgatherv(from_first ? MPI_IN_PLACE : buffer, 0, large, buffer, counts, places, large, MPI_COMM_WORLD);
+        all = 1;
+    } else if (strcmp(part, "reduce") == 0 || strcmp(part, "allreduce") == 0) {
+        /* Others have zeros, and each page is written the same many times. */
+        unsigned char *result = folded();
+        all = part[0] == 'a';
+        if (all)
+            MPI_Allreduce_c(buffer, result, size, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
+        else
+            MPI_Reduce_c(buffer, result, size, MPI_BYTE, MPI_BOR, 1, MPI_COMM_WORLD);
+        buffer = result;
+    } else {
+        return 0;
+    }
+    if (all || to_second)
+        check(buffer);
     return 1;
 }
 
@@ -182,7 +227,7 @@ int main(int argc, char **argv)
     } else if (strcmp(part, "bcast") == 0) {
         MPIX_Bitmap_bcast(buffer, size, MPI_BYTE, 0, all, MPI_COMM_WORLD);
         check(buffer);
-    } else if (one_sided(buffer, large)) {
+    } else if (collective(buffer, large) || one_sided(buffer, large)) {
         /* has been done */
     } else if (strcmp(part, "send") == 0) {
         if (rank == 0)
@@ -216,7 +261,8 @@ int main(int argc, char **argv)
         while (rank == 1)
             MPIX_Mcast_iprobe(0, tag, MPI_COMM_WORLD, &found, &status);
     } else {
-        fault("the parts are mcast, imcast, truncated, bcast, put, get, flag, countup, copy, wbcast, offer, send, am, late");
+        fault("the parts are mcast, imcast, truncated, bcast, put, get, flag, countup, copy, wbcast, offer, mpi_put, mpi_get, mpi_bcast, gatherv, scatterv, allgatherv, reduce,"
+              " allreduce, send, am, late");
     }
     long mine = atomic_load(&wrong), sum = 0;
     MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);

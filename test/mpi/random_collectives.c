@@ -1,11 +1,14 @@
 /* Usage: random_collectives [random] [many] [--seed N] [--steps N] [--step N] [--only NAME] [--live N] [--kill N] [--all MODE]
+ *     [--largest BYTES] [--late N]
  * Random collectives against a model: every rank computes by itself what must come out, from values that are a function of seed, step,
  * rank and index. Everything is drawn from the seed: operation, communicator, root, datatypes (with gaps, and others on other ranks with
  * the same signature), counts, MPI_IN_PLACE, operators, blocking or in flight or persistent, and who comes late. A buffer is compared as a
  * whole: gaps in it and guards around it must be what they were.
  * What fails prints the seed and the step; `--seed S --step N --steps 1` does that step again. A step that does not end says so, too.
  * --all flight: every step has several in flight, some of them long.
- * many: as many communicators as --live, all in use. --kill N: in step N one rank kills itself between others that go on. */
+ * many: as many communicators as --live, all in use. --kill N: in step N one rank kills itself between others that go on.
+ * --largest BYTES: of all that a call moves. --late N: one of N ranks comes late to a step; 0: none does.
+ * The last line has a hash of all sums of fractions, which depend on the order in which they are added, but on nothing that differs between runs. */
 #define _GNU_SOURCE
 #include "expect.h"
 #include <math.h>
@@ -17,7 +20,7 @@ enum { STEP_LIMIT_S = 120, GUARD = 64, IN_FLIGHT_LIMIT = 5, UNIT_LIMIT = 4, REBU
 
 static uint64_t seed = 1;
 static long steps = 300, first_step, step, kill_step = -1;
-static int live = 2000;
+static int live = 2000, late = 12, largest = 1 << 20;
 static const char *only;
 static int in_flight;           /* always */
 
@@ -576,9 +579,8 @@ static operation prepare(int mode, int shape, uint64_t key)
         op.number = &numbers[below(&shared, number_kinds)];
         op.reduced = (layout) { op.number->type, 1, op.number->form, {0} };
     }
-    /* Up to a megabyte when it is all that goes on. */
     int parts = op.kind == BCAST || op.kind == SCAN || op.kind == EXSCAN || op.kind == REDUCE || op.kind == ALLREDUCE ? 1 : op.size;
-    int limit = (mode == BLOCKING ? 1 << 20 : in_flight ? 1 << 19 : 1 << 17) / parts / op.unit / (is_reduction(op.kind) ? op.number->form : bases[op.base].bytes);
+    int limit = (mode == BLOCKING ? largest : in_flight ? largest / 2 : largest / 8) / parts / op.unit / (is_reduction(op.kind) ? op.number->form : bases[op.base].bytes);
     int choice = below(&shared, 20), bits = 0, units;
     while (limit >> (bits + 1))
         bits++;
@@ -665,6 +667,8 @@ static void compare(const operation *op, const side *side, const char *what)
         }
 }
 
+static uint64_t sums;
+
 /* Near the model's; taken for it from then on. */
 static void compare_roughly(operation *op)
 {
@@ -672,6 +676,7 @@ static void compare_roughly(operation *op)
     for (int i = 0; i < count_of(op, op->me, 0); i++) {
         EXPECT(fabs(got[i] - model[i]) <= 1e-9 * fabs(model[i]), "--seed %llu --step %ld: %s: number %d is %.17g, not %.17g", (unsigned long long) seed,
                step, describe(op), i, got[i], model[i]);
+        sums = mix(sums ^ of_double(got[i]));
         model[i] = got[i];
     }
     /* All have what the first one has. */
@@ -786,7 +791,7 @@ static void one_step(void)
         if (shapes[shape].comm != MPI_COMM_NULL)
             ops[op_count++] = prepare(mode, shape, key);
     }
-    if (below(&own, 12) == 0)
+    if (late > 0 && below(&own, late) == 0)
         usleep((useconds_t) below(&own, 2000));
     int dies = step == kill_step && rank == below(&shared, ranks), dies_at = dies ? below(&own, op_count + 1) : -1;
     for (int i = 0; i < op_count; i++) {
@@ -826,6 +831,11 @@ static void random_ones(void)
     }
     alarm(0);
     free_shapes();
+
+    uint64_t mine = mix(sums + (uint64_t) rank), all;
+    MPI_Reduce(&mine, &all, 1, MPI_UINT64_T, MPI_BXOR, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("sums %016llx\n", (unsigned long long) all);
 }
 
 /* All at once, of several shapes, each used when it is made, and again when all are there. */
@@ -871,6 +881,10 @@ int main(int argc, char **argv)
             kill_step = atol(value);
         else if (strcmp(name, "--live") == 0)
             live = atoi(value);
+        else if (strcmp(name, "--late") == 0)
+            late = atoi(value);
+        else if (strcmp(name, "--largest") == 0)
+            largest = atoi(value);
         else if (strcmp(name, "--only") == 0)
             only = value;
         else if (strcmp(name, "--all") == 0)
