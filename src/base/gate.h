@@ -8,24 +8,36 @@
 
 namespace pm {
 
-class Gate {
+// Each thread has a mark of its own.
+struct ThisThread {
+    static const void *mark()
+    {
+        static thread_local char here;
+        return &here;
+    }
+    static void rest() { sched_yield(); }
+};
+
+// The types are others in tests.
+template <template <class> class Atomic, class Thread>
+class BasicGate {
   public:
     void enter()
     {
         // Nobody else stores our own mark.
-        if (owner_.load(std::memory_order_relaxed) == mark()) {
+        if (owner_.load(std::memory_order_relaxed) == Thread::mark()) {
             ++depth_;
             return;
         }
         while (!try_enter())
-            sched_yield();
+            Thread::rest();
     }
 
     bool try_enter()
     {
         const void *nobody = nullptr;
         // [T1] what the last one did is visible; pairs with [T2].
-        if (!owner_.compare_exchange_strong(nobody, mark(), std::memory_order_acquire, std::memory_order_relaxed))
+        if (!owner_.compare_exchange_strong(nobody, Thread::mark(), std::memory_order_acquire, std::memory_order_relaxed))
             return false;
         depth_ = 1;
         return true;
@@ -38,15 +50,10 @@ class Gate {
     }
 
   private:
-    static const void *mark()
-    {
-        static thread_local char here;
-        return &here;
-    }
-
-    std::atomic<const void *> owner_{nullptr};
+    Atomic<const void *> owner_{nullptr};
     unsigned depth_ = 0;  // of the owner
 };
+using Gate = BasicGate<std::atomic, ThisThread>;
 
 // Inside for as long as it lives.
 class InsideGate {

@@ -406,7 +406,7 @@ Status Shmem::find_doorbell(Peer *peer)
     if (process_has_ended(peer->process) || !is_region_of(file, peer->card))
         return fail({Status::unreachable, "shmem: process " + std::to_string(peer->card.process) +
                                               " has ended, or has no channel where its card says"});
-    return peer->doorbell.load(std::memory_order_relaxed) != nullptr ? Status::ok : map_header(peer);
+    return peer->doorbell.alone() != nullptr ? Status::ok : map_header(peer);
 }
 
 Status Shmem::map_header(Peer *peer)
@@ -418,8 +418,8 @@ Status Shmem::map_header(Peer *peer)
     }
     peer->header = std::move(mapping.value());
     find_pages(peer->header.data(), sizeof(SegmentHeader));
-    // [D4] whoever finds the doorbell finds it mapped; pairs with [D5] in may_sleep.
-    peer->doorbell.store(&header_of(peer)->ready, std::memory_order_release);
+    // Whoever finds the doorbell finds it mapped.
+    peer->doorbell.set(&header_of(peer)->ready);
     return Status::ok;
 }
 
@@ -515,7 +515,7 @@ void Shmem::note_woken(Peer *peer, bool can)
     SegmentHeader *header = header_of(peer);
     std::int32_t number = header->wake_file.load(std::memory_order_relaxed);
     if (number < 0)
-        return futex_wake_all(peer->doorbell.load(std::memory_order_relaxed));
+        return futex_wake_all(peer->doorbell.alone());
     std::int32_t process = peer->card.process;
     WakeFile &wake = wake_files_[static_cast<std::uint32_t>(process) % wake_files_.size()];
     if (wake.process != process || wake.number != number) {

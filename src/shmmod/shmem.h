@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/cpus.h"
+#include "base/handed_over.h"
 #include "base/process.h"
 #include "base/status.h"
 #include "base/time.h"
@@ -54,7 +55,7 @@ class Shmem {
         Mapping header;
         Mapping slot;
         std::size_t bulk_offset = 0;  // in the file
-        std::atomic<std::atomic<std::uint32_t> *> doorbell{nullptr};  // its ready word, from the first look at it or its first message on
+        HandedOver<std::atomic<std::uint32_t> *> doorbell;  // its ready word, from the first look at it or its first message on
         std::atomic<std::uint32_t> *ready = nullptr;  // the same, once there is a slot
         std::uint32_t bit = ready_bit(0);             // whose slot that is does not matter to one that is only to look around
         Producer<std::atomic> producer;
@@ -234,14 +235,13 @@ class Shmem {
     // The peer looks around, asleep or not. Takes no slot there, so one that has none left, or no memory for its ring, is woken as well.
     void ring_at(Peer *peer)
     {
-        if (peer->doorbell.load(std::memory_order_relaxed) != nullptr || find_doorbell(peer) == Status::ok)
-            ring_doorbell(peer->doorbell.load(std::memory_order_relaxed), peer->bit, [this, peer] { wake(peer); });
+        if (peer->doorbell.alone() != nullptr || find_doorbell(peer) == Status::ok)
+            ring_doorbell(peer->doorbell.alone(), peer->bit, [this, peer] { wake(peer); });
     }
     // Of one whose doorbell we have not found yet it is not known. Any thread asks, while another one may be finding it.
     static bool may_sleep(const Peer *peer)
     {
-        // [D5] pairs with [D4].
-        const std::atomic<std::uint32_t> *doorbell = peer->doorbell.load(std::memory_order_acquire);
+        const std::atomic<std::uint32_t> *doorbell = peer->doorbell.get();
         return doorbell == nullptr || (doorbell->load(std::memory_order_relaxed) & sleeping);
     }
 

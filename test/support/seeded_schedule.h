@@ -99,6 +99,8 @@ class Schedule {
     }
 
     Random &random() { return random_; }
+    // Which thread this is.
+    std::size_t running() const { return running_; }
 
     void require(bool condition, const char *otherwise)
     {

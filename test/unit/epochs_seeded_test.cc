@@ -1,5 +1,7 @@
-// The lock of a window under the seeded scheduler: some share it, some want it alone, and who does not get it sleeps. Promise: nobody is
-// inside beside one who has it alone, who gets it sees what those before have written, and nobody sleeps over a lock that is free.
+// How ranks agree about a window, under the seeded scheduler. Promises. The lock: some share it, some want it alone, and who does not get it sleeps;
+// nobody is inside beside one who has it alone, who gets it sees what those before have written, and nobody sleeps over a lock that is free. Posts,
+// completions and fences: who sees one sees what was written before. Stripes: who is at one, after the mode was changed, sees what was changed by instructions and
+// by those who were there before.
 #include "coll/window/epochs.h"
 
 #include <gtest/gtest.h>
@@ -12,6 +14,13 @@
 
 #include "support/seeded_atomic.h"
 #include "support/seeds.h"
+
+#define PM_ORDER_RELAXED std::memory_order_relaxed
+#define PM_ORDER_RELEASE std::memory_order_release
+#define PM_INSIDE_WORD pm::test::SeededAtomic<std::uint32_t>
+#define PM_INSIDE_STORE(word, value, order) (word)->store(value, PM_ORDER_##order)
+#define PM_INSIDE_LOAD(word, order) (word)->load(PM_ORDER_##order)
+#include "coll/window/inside.h"
 
 namespace pm::coll {
 namespace {
@@ -101,6 +110,199 @@ class LockRun {
 TEST(EpochsSeeded, ALockKeepsApartAndNobodySleepsOverIt)
 {
     test::for_each_seed(5'000, [](std::uint64_t seed) { return LockRun(seed).run(); });
+}
+
+using Board = BasicEpochBoard<SeededAtomic>;
+
+// All write, and after a fence all read; after the next one they write again.
+class FenceRun {
+  public:
+    explicit FenceRun(std::uint64_t seed) : schedule_(seed), first_(std::make_unique<Board>())
+    {
+        for (std::size_t rank = 0; rank < ranks; ++rank)
+            schedule_.watch(written_[rank].data(), written_[rank].size(), rank);
+    }
+
+    std::string run()
+    {
+        for (std::size_t rank = 0; rank < ranks; ++rank)
+            schedule_.spawn([this, rank] { take_turns(rank); });
+        return schedule_.run();
+    }
+
+  private:
+    void fence(std::uint32_t number)
+    {
+        first_->arrive(number, ranks);
+        while (first_->fences_over() < number)
+            schedule_.pause();
+    }
+
+    void take_turns(std::size_t rank)
+    {
+        for (std::uint32_t turn = 1; turn <= turns; ++turn) {
+            written_[rank].fill(static_cast<std::byte>(turn));
+            fence(2 * turn - 1);
+            for (std::size_t other = 0; other < ranks; ++other) {
+                if (other != rank)
+                    schedule_.read(written_[other].data(), written_[other].size());
+                schedule_.require(written_[other][7] == static_cast<std::byte>(turn), "what was written before a fence is not there after it");
+            }
+            fence(2 * turn);
+        }
+    }
+
+    Schedule schedule_;
+    std::unique_ptr<Board> first_;
+    std::array<std::array<std::byte, 32>, ranks> written_{};
+};
+
+TEST(EpochsSeeded, AFenceShowsWhatAllWrote)
+{
+    test::for_each_seed(5'000, [](std::uint64_t seed) { return FenceRun(seed).run(); });
+}
+
+// A target posts to an origin, which writes and completes.
+class PostRun {
+  public:
+    explicit PostRun(std::uint64_t seed) : schedule_(seed), target_(std::make_unique<Board>()), origin_(std::make_unique<Board>())
+    {
+        schedule_.watch(memory_.data(), memory_.size(), 1);
+    }
+
+    std::string run()
+    {
+        schedule_.spawn([this] { expose(); });
+        schedule_.spawn([this] { access(); });
+        return schedule_.run();
+    }
+
+  private:
+    void expose()
+    {
+        for (std::uint32_t turn = 1; turn <= turns; ++turn) {
+            Board::count(origin_->posts[0]);
+            while (Board::counted(target_->completes[1]) < turn)
+                schedule_.pause();
+            schedule_.read(memory_.data(), memory_.size());
+            schedule_.require(memory_[7] == static_cast<std::byte>(turn), "what was written before a completion is not there");
+        }
+    }
+    void access()
+    {
+        for (std::uint32_t turn = 1; turn <= turns; ++turn) {
+            while (Board::counted(origin_->posts[0]) < turn)
+                schedule_.pause();
+            memory_.fill(static_cast<std::byte>(turn));
+            Board::count(target_->completes[1]);
+        }
+    }
+
+    Schedule schedule_;
+    std::unique_ptr<Board> target_, origin_;
+    std::array<std::byte, 32> memory_{};
+};
+
+TEST(EpochsSeeded, APostAndACompletionShowWhatWasWritten)
+{
+    test::for_each_seed(5'000, [](std::uint64_t seed) { return PostRun(seed).run(); });
+}
+
+// Two change elements of two parts by instructions, until a third wants one part by stripes. The elements are watched memory here: each of the
+// two has its own, which the third looks at.
+class ModeRun {
+  public:
+    explicit ModeRun(std::uint64_t seed) : schedule_(seed)
+    {
+        for (auto &each : boards_)
+            each = std::make_unique<Board>();
+        for (std::size_t rank = 0; rank < changers; ++rank)
+            schedule_.watch(written_[rank].data(), written_[rank].size(), rank);
+    }
+
+    std::string run()
+    {
+        for (std::size_t rank = 0; rank < changers; ++rank)
+            schedule_.spawn([this, rank] { change(rank); });
+        schedule_.spawn([this] { look(); });
+        return schedule_.run();
+    }
+
+  private:
+    static constexpr std::size_t changers = 2;
+
+    void change(std::size_t rank)
+    {
+        for (std::size_t turn = 1; turn <= turns; ++turn) {
+            // The mode of part 1 never changes: who comes from there is still seen to have left part 0.
+            const std::uint32_t part = schedule_.random().one_in(3) ? 1 : 0;
+            if (pm_inside_begin(&boards_[rank]->inside, &boards_[part]->mode, part)) {
+                if (part == 0)
+                    write(rank, turn);
+                if (schedule_.random().one_in(2))
+                    pm_inside_end(&boards_[rank]->inside);
+            } else {
+                while (boards_[part]->mode_now() != Board::by_stripes)
+                    schedule_.pause();
+                at_stripe(static_cast<std::uint32_t>(rank) + 1, [&] { write(rank, turn); });
+            }
+        }
+        pm_inside_end(&boards_[rank]->inside);
+    }
+
+    void write(std::size_t rank, std::size_t turn)
+    {
+        written_[rank].fill(static_cast<std::byte>(turn));
+        schedule_.step();
+    }
+
+    void look()
+    {
+        for (std::size_t turn = 1; turn <= turns; ++turn) {
+            use_stripes();
+            at_stripe(changers + 1, [this] {
+                for (auto &each : written_)
+                    schedule_.read(each.data(), each.size());
+                schedule_.step();
+            });
+        }
+    }
+
+    // As direct.cc does.
+    void use_stripes()
+    {
+        const Board::Change change = boards_[0]->change_mode();
+        schedule_.require(change == Board::Change::is_made || change == Board::Change::is_ours, "somebody else has changed the mode");
+        if (change == Board::Change::is_made)
+            return;
+        for (auto &each : boards_)
+            while (each->is_inside(0))
+                schedule_.pause();
+        boards_[0]->has_changed();
+    }
+
+    template <class Do>
+    void at_stripe(std::uint32_t us, Do what)
+    {
+        std::uint32_t who;
+        while (!boards_[0]->take_stripe(3, us, &who))
+            schedule_.pause();
+        schedule_.require(!busy_, "two are at one stripe");
+        busy_ = true;
+        what();
+        busy_ = false;
+        boards_[0]->leave_stripe(3);
+    }
+
+    Schedule schedule_;
+    std::array<std::unique_ptr<Board>, changers> boards_;
+    std::array<std::array<std::byte, 32>, changers> written_{};
+    bool busy_ = false;
+};
+
+TEST(EpochsSeeded, StripesBeginWhenInstructionsHaveEnded)
+{
+    test::for_each_seed(5'000, [](std::uint64_t seed) { return ModeRun(seed).run(); });
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
-// Memory that one process hands out and others read, and what a window counts, under the seeded scheduler. Promises: who finds a heap open
-// knows where it is; a block is written again only when all have read it; who sees a count sees the data that was written before.
+// Memory that one process hands out and others read, what a window counts, what a thread hands over to others, and the lock of a device, under the seeded
+// scheduler. Promises: who finds a heap open knows where it is; a block is written again only when all have read it; who sees a count, or finds what was
+// handed over, sees the data that was written before; who is inside a gate is there alone, and sees what those before have done.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <memory>
 #include <string>
 
+#include "base/gate.h"
+#include "base/handed_over.h"
 #include "coll/mcast/bytes.h"
 #include "coll/window/counts.h"
 #include "shmmod/segment.h"
@@ -143,6 +146,108 @@ class CountingRun {
 TEST(SharingSeeded, WhoSeesACountSeesTheData)
 {
     test::for_each_seed(6'000, [](std::uint64_t seed) { return CountingRun(seed).run(); });
+}
+
+// One makes one thing after the other, and hands over the last; others look at it.
+class HandingRun {
+  public:
+    explicit HandingRun(std::uint64_t seed) : schedule_(seed) { schedule_.watch(things_.data(), things_.size(), 0); }
+
+    std::string run()
+    {
+        schedule_.spawn([this] {
+            for (std::uint32_t thing = 1; thing <= things; ++thing) {
+                things_[thing * apart] = static_cast<std::byte>(thing);
+                last_.set(thing);
+                schedule_.require(last_.alone() == thing, "who hands it over does not find it");
+            }
+        });
+        for (int reader = 0; reader < 2; ++reader)
+            schedule_.spawn([this] {
+                for (std::uint32_t thing = 0; thing < things;) {
+                    thing = last_.get();
+                    if (thing == 0)
+                        schedule_.pause();
+                    else
+                        schedule_.read(&things_[thing * apart], 1);
+                }
+            });
+        return schedule_.run();
+    }
+
+  private:
+    static constexpr std::uint32_t things = 6, apart = 64;
+
+    Schedule schedule_;
+    HandedOver<std::uint32_t, SeededAtomic> last_;
+    std::array<std::byte, (things + 1) * apart> things_{};
+};
+
+TEST(SharingSeeded, WhoFindsWhatIsHandedOverFindsItMade)
+{
+    test::for_each_seed(6'000, [](std::uint64_t seed) { return HandingRun(seed).run(); });
+}
+
+struct SeededThread {
+    static const void *mark() { return &marks[Schedule::current().running()]; }
+    static void rest() { Schedule::current().pause(); }
+    static constexpr char marks[test::most_threads]{};
+};
+
+// Threads that enter once, or again while they are inside, and some that only try.
+class GateRun {
+  public:
+    explicit GateRun(std::uint64_t seed) : schedule_(seed)
+    {
+        for (std::size_t thread = 0; thread < threads; ++thread)
+            schedule_.watch(written_[thread].data(), written_[thread].size(), thread);
+    }
+
+    std::string run()
+    {
+        for (std::size_t thread = 0; thread < threads; ++thread)
+            schedule_.spawn([this, thread] { take_turns(thread); });
+        return schedule_.run();
+    }
+
+  private:
+    static constexpr std::size_t threads = 3, turns = 8;
+
+    void take_turns(std::size_t thread)
+    {
+        for (std::size_t turn = 1; turn <= turns; ++turn) {
+            if (schedule_.random().one_in(3)) {
+                while (!gate_.try_enter())
+                    schedule_.pause();
+            } else {
+                gate_.enter();
+            }
+            const bool again = schedule_.random().one_in(2);
+            if (again)
+                gate_.enter();
+            schedule_.require(!busy_, "two are inside");
+            busy_ = true;
+            for (auto &each : written_)
+                schedule_.read(each.data(), each.size());
+            written_[thread].fill(static_cast<std::byte>(turn));
+            schedule_.step();
+            if (again)
+                gate_.leave();
+            schedule_.step();
+            busy_ = false;
+            gate_.leave();
+        }
+    }
+
+    Schedule schedule_;
+    BasicGate<SeededAtomic, SeededThread> gate_;
+    std::array<std::array<std::byte, 32>, threads> written_{};
+    bool busy_ = false;
+};
+
+TEST(SharingSeeded, AGateHasOneThreadInside)
+{
+    test::for_each_seed(6'000, [](std::uint64_t seed) { return GateRun(seed).run(); });
 }
 
 }  // namespace

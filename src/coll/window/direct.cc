@@ -1,9 +1,6 @@
 #include "coll/window/direct.h"
 
-#include <linux/membarrier.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -64,18 +61,13 @@ enum Verdict : std::uint32_t { said = 1, can_be_direct = 2, can_use_instructions
 
 std::uint32_t verdict_of(const pm_window::Target &target)
 {
-    return target.board->epochs.verdict.load(std::memory_order_acquire);  // [R11]
-}
-
-long membarrier(int command)
-{
-    return syscall(SYS_membarrier, command, 0, 0);
+    return target.board->epochs.verdict.get();
 }
 
 // This process can let the processors of all processes of the window pass a barrier, and they can let ours.
 bool can_pass_barriers()
 {
-    static const bool can = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+    static const bool can = pm::UnevenFence<std::atomic>::prepare();
     return can;
 }
 
@@ -104,8 +96,8 @@ int pm_window_say(pm_window *window, int threaded)
     window->one_thread = !threaded;
     if (!threaded && can_pass_barriers())
         verdict |= can_change_mode;
-    // [R10] pairs with [R11]. Nobody looks who has not had our card.
-    window->board->epochs.verdict.store(verdict, std::memory_order_release);
+    // Nobody looks who has not had our card.
+    window->board->epochs.verdict.set(verdict);
     for (int rank = 0; rank < window->setup.size; ++rank)
         wake(window, rank);
     // If we cannot, we need not know of the others: who can sees our board, and reads that.
@@ -176,47 +168,40 @@ void pm_direct_falls_asleep(pm_window *window, int target)
     board_of(window, target).falls_asleep(window->setup.rank);
 }
 
-// [R4] whoever sees the count sees what was written before; pairs with [R5].
 void pm_direct_post(pm_window *window, int origin)
 {
-    board_of(window, origin).posts[static_cast<std::size_t>(window->setup.rank)].fetch_add(1, std::memory_order_release);
+    EpochBoard::count(board_of(window, origin).posts[static_cast<std::size_t>(window->setup.rank)]);
     wake(window, origin);
 }
 
 uint32_t pm_direct_posts(pm_window *window, int target)
 {
-    return window->board->epochs.posts[static_cast<std::size_t>(target)].load(std::memory_order_acquire);  // [R5]
+    return EpochBoard::counted(window->board->epochs.posts[static_cast<std::size_t>(target)]);
 }
 
 void pm_direct_complete(pm_window *window, int target)
 {
-    board_of(window, target).completes[static_cast<std::size_t>(window->setup.rank)].fetch_add(1, std::memory_order_release);
+    EpochBoard::count(board_of(window, target).completes[static_cast<std::size_t>(window->setup.rank)]);
     wake(window, target);
 }
 
 uint32_t pm_direct_completes(pm_window *window, int origin)
 {
-    return window->board->epochs.completes[static_cast<std::size_t>(origin)].load(std::memory_order_acquire);  // [R5]
+    return EpochBoard::counted(window->board->epochs.completes[static_cast<std::size_t>(origin)]);
 }
 
-// [R6] who sees that the fence is over sees what everybody wrote before it; pairs with [R7]. The last one to come has seen what all wrote,
-// by the count.
 uint32_t pm_direct_arrive(pm_window *window)
 {
-    EpochBoard &first = board_of(window, 0);
     std::uint32_t over = ++window->fences;
-    if (first.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(window->setup.size)) {
-        first.arrived.store(0, std::memory_order_relaxed);
-        first.fences.store(over, std::memory_order_release);  // [R6]
+    if (board_of(window, 0).arrive(over, static_cast<std::uint32_t>(window->setup.size)))
         for (int rank = 0; rank < window->setup.size; ++rank)
             wake(window, rank);
-    }
     return over;
 }
 
 uint32_t pm_direct_fences(const pm_window *window)
 {
-    return window->targets[0].board->epochs.fences.load(std::memory_order_acquire);  // [R7]
+    return window->targets[0].board->epochs.fences_over();
 }
 
 int pm_direct_has_lost_one(const pm_window *window)
@@ -228,27 +213,26 @@ int pm_direct_use_stripes(pm_window *window, int target)
 {
     if (window->direct_parts[static_cast<std::size_t>(target)].mode == nullptr)
         return 1;
-    std::atomic<std::uint32_t> &mode = board_of(window, target).mode;
-    std::uint32_t now = mode.load(std::memory_order_acquire);
-    if (now == EpochBoard::by_stripes) [[likely]]
-        return 1;
-    if (now == EpochBoard::by_instructions && mode.compare_exchange_strong(now, EpochBoard::changing, std::memory_order_relaxed)) {
-        // [X1] Where it is not allowed any more, all stays as it is.
-        if (membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0) {
-            mode.store(EpochBoard::by_instructions, std::memory_order_relaxed);
+    EpochBoard &board = board_of(window, target);
+    switch (board.change_mode()) {
+        case EpochBoard::Change::is_made:
+            return 1;
+        case EpochBoard::Change::refused:
             return -1;
-        }
-        for (const pm_window::Target &each : window->targets)
-            while (each.board->epochs.inside.load(std::memory_order_acquire) == static_cast<std::uint32_t>(target) + 1) {  // [X3]
-                if (each.peer != nullptr && pm_has_ended(each.peer))
-                    break;
-                sched_yield();
-            }
-        mode.store(EpochBoard::by_stripes, std::memory_order_release);
-        return 1;
+        case EpochBoard::Change::is_ours:
+            for (const pm_window::Target &each : window->targets)
+                while (each.board->epochs.is_inside(static_cast<std::uint32_t>(target))) {
+                    if (each.peer != nullptr && pm_has_ended(each.peer))
+                        break;
+                    sched_yield();
+                }
+            board.has_changed();
+            return 1;
+        case EpochBoard::Change::of_another:
+            break;
     }
     for (;;) {
-        now = mode.load(std::memory_order_acquire);
+        std::uint32_t now = board.mode_now();
         if (now == EpochBoard::by_stripes)
             return 1;
         if (now == EpochBoard::by_instructions)
@@ -261,20 +245,20 @@ int pm_direct_use_stripes(pm_window *window, int target)
 
 uint64_t pm_direct_enter(pm_window *window, int target, uint64_t offset)
 {
-    std::atomic<std::uint32_t> &stripe = board_of(window, target).stripes[stripe_of(offset)];
+    EpochBoard &board = board_of(window, target);
     const auto us = static_cast<std::uint32_t>(window->setup.rank) + 1;
     constexpr unsigned patience = 100;  // then the core is given away, and now and then the other is looked after
     for (unsigned tries = 0;; ++tries) {
-        std::uint32_t nobody = 0;
-        if (stripe.compare_exchange_weak(nobody, us, std::memory_order_acquire, std::memory_order_relaxed))
+        std::uint32_t who;
+        if (board.take_stripe(stripe_of(offset), us, &who))
             break;
-        if (tries < patience || nobody == 0)
+        if (tries < patience || who == 0)
             continue;
         sched_yield();
-        if (nobody > window->targets.size())
+        if (who > window->targets.size())
             return 0;  // nor will it ever leave who is no rank
-        const pm_peer *other = target_of(window, static_cast<int>(nobody) - 1).peer;
-        if (tries % patience == 0 && other != nullptr && pm_has_ended(other) && stripe.load(std::memory_order_relaxed) == nobody)
+        const pm_peer *other = target_of(window, static_cast<int>(who) - 1).peer;
+        if (tries % patience == 0 && other != nullptr && pm_has_ended(other) && board.stripes[stripe_of(offset)].load(std::memory_order_relaxed) == who)
             return 0;
     }
     return (offset / EpochBoard::stripe_bytes + 1) * EpochBoard::stripe_bytes;
@@ -282,7 +266,7 @@ uint64_t pm_direct_enter(pm_window *window, int target, uint64_t offset)
 
 void pm_direct_leave(pm_window *window, int target, uint64_t offset)
 {
-    board_of(window, target).stripes[stripe_of(offset)].store(0, std::memory_order_release);
+    board_of(window, target).leave_stripe(stripe_of(offset));
 }
 
 }  // extern "C"

@@ -6,6 +6,7 @@
 #define PM_DIRECT_H_INCLUDED
 
 #include "coll/window/atomics.h"
+#include "coll/window/inside.h"
 #include "coll/window/window.h"
 
 #ifdef __cplusplus
@@ -84,25 +85,17 @@ int pm_direct_use_stripes(pm_window *window, int target);
 uint64_t pm_direct_enter(pm_window *window, int target, uint64_t offset);
 void pm_direct_leave(pm_window *window, int target, uint64_t offset);
 
-/* An element of the part is changed by an instruction between these; 0: not any more, it is a matter of stripes now. [X1] whoever changes the mode sees
- * that we are inside, or we see the mode: it lets all processors pass a barrier between both (pm_direct_use_stripes). */
+/* An element of the part is changed by an instruction between these; 0: not any more, it is a matter of stripes now (inside.h). */
 static inline int pm_direct_begin(const pm_direct *direct, int target)
 {
     const uint32_t *mode = direct->parts[target].mode;
 
-    if (mode == NULL)
-        return 1;
-    __atomic_store_n(direct->inside, (uint32_t) target + 1, __ATOMIC_RELEASE);  /* [X2] of the target before, too */
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (__builtin_expect(__atomic_load_n(mode, __ATOMIC_RELAXED) == 0, 1))
-        return 1;
-    __atomic_store_n(direct->inside, 0, __ATOMIC_RELEASE);      /* [X2] */
-    return 0;
+    return mode == NULL || pm_inside_begin(direct->inside, mode, (uint32_t) target);
 }
 
 static inline void pm_direct_end(const pm_direct *direct)
 {
-    __atomic_store_n(direct->inside, 0, __ATOMIC_RELEASE);      /* [X2] what was changed is visible; pairs with [X3] */
+    pm_inside_end(direct->inside);
 }
 
 #ifdef __cplusplus

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/fence.h"
+#include "base/handed_over.h"
 
 namespace pm::coll {
 
@@ -19,7 +20,7 @@ struct alignas(64) BasicEpochBoard {
     static constexpr std::uint32_t exclusive = 1u << 31;
 
     std::uint64_t name;  // of the window, and its rank: what else is there is something else
-    Atomic<std::uint32_t> verdict;  // what its rank can do (direct.h), and that it has said so
+    HandedOver<std::uint32_t, Atomic> verdict;  // what its rank can do (direct.h), and that it has said so
     // Exclusive, or the number of those who share it.
     Atomic<std::uint32_t> lock;
     Atomic<std::uint32_t> wants_exclusive;  // how many: those who would share let them go first
@@ -42,7 +43,8 @@ struct alignas(64) BasicEpochBoard {
     void reset(std::uint64_t its_name)
     {
         name = its_name;
-        for (auto *each : {&verdict, &lock, &wants_exclusive, &arrived, &fences, &mode, &inside})
+        verdict.set(0);
+        for (auto *each : {&lock, &wants_exclusive, &arrived, &fences, &mode, &inside})
             each->store(0, std::memory_order_relaxed);
         asleep.store(0, std::memory_order_relaxed);
         for (auto *all : {&posts, &completes})
@@ -78,6 +80,51 @@ struct alignas(64) BasicEpochBoard {
             return 0;
         return asleep.exchange(0, std::memory_order_seq_cst);
     }
+    // How often somebody has posted, or completed. [R4] who sees the count sees what was written before; pairs with [R5].
+    static void count(Atomic<std::uint32_t> &events) { events.fetch_add(1, std::memory_order_release); }
+    static std::uint32_t counted(const Atomic<std::uint32_t> &events) { return events.load(std::memory_order_acquire); }  // [R5]
+
+    // The last of so many ranks to come ends the fence of this number. [R6] who sees that it is over sees what everybody wrote before it; pairs with
+    // [R7]. The last one has seen what all wrote, by the count.
+    bool arrive(std::uint32_t number, std::uint32_t ranks)
+    {
+        if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 != ranks)
+            return false;
+        arrived.store(0, std::memory_order_relaxed);
+        fences.store(number, std::memory_order_release);  // [R6]
+        return true;
+    }
+    std::uint32_t fences_over() const { return fences.load(std::memory_order_acquire); }  // [R7]
+
+    // From now on elements of this part are changed by stripes: by us, when nobody is inside any more (inside.h); when another one has done it; or not, where
+    // processors cannot be made to pass a barrier.
+    enum class Change { is_made, is_ours, of_another, refused };
+    Change change_mode()
+    {
+        std::uint32_t now = mode.load(std::memory_order_acquire);
+        if (now == by_stripes) [[likely]]
+            return Change::is_made;
+        if (now == changing || !mode.compare_exchange_strong(now, changing, std::memory_order_relaxed, std::memory_order_relaxed))
+            return Change::of_another;
+        // [X1] Where it is not allowed any more, all stays as it is.
+        if (UnevenFence<Atomic>::heavy())
+            return Change::is_ours;
+        mode.store(by_instructions, std::memory_order_relaxed);
+        return Change::refused;
+    }
+    bool is_inside(std::uint32_t part) const { return inside.load(std::memory_order_acquire) == part + 1; }  // [X3]
+    void has_changed() { mode.store(by_stripes, std::memory_order_release); }
+    // What has become of the change of another.
+    std::uint32_t mode_now() const { return mode.load(std::memory_order_acquire); }
+
+    // [X4] who is at a stripe sees what those before have changed; pairs with [X5]. Otherwise `*who` is the one who is.
+    bool take_stripe(std::size_t index, std::uint32_t us, std::uint32_t *who)
+    {
+        *who = 0;
+        return stripes[index].compare_exchange_weak(*who, us, std::memory_order_acquire, std::memory_order_relaxed);
+    }
+    void leave_stripe(std::size_t index) { stripes[index].store(0, std::memory_order_release); }  // [X5]
+
     // Before the last look, which the fence keeps behind it: that is no operation of this order itself.
     void falls_asleep(int rank)
     {

@@ -21,6 +21,7 @@
 
 #include "base/company.h"
 #include "base/gate.h"
+#include "base/handed_over.h"
 #include "base/probe.h"
 #include "base/time.h"
 #include "base/wait.h"
@@ -61,16 +62,16 @@ class UsedPath {
   public:
     UsedPath &operator=(Path *path)
     {
-        path_.store(path, std::memory_order_release);  // [U1] whoever finds the path finds what it consists of; pairs with [U2]
+        path_.set(path);
         return *this;
     }
-    operator Path *() const { return path_.load(std::memory_order_acquire); }  // [U2] pairs with [U1]
+    operator Path *() const { return path_.get(); }
     Path *operator->() const { return *this; }
-    // Of a process with one thread: an acquiring load waits on ARM for what the message before has stored.
-    Path *alone() const { return path_.load(std::memory_order_relaxed); }
+    // Of a process with one thread.
+    Path *alone() const { return path_.alone(); }
 
   private:
-    std::atomic<Path *> path_{nullptr};
+    HandedOver<Path *> path_;
 };
 
 }  // namespace pm
@@ -167,7 +168,7 @@ struct pm_core {
     pm::WaitMode wait_mode{}, background_mode{};
     pm::Rendezvous rendezvous{};
     int ranks_on_host = 1;
-    std::atomic<bool> planned{false};
+    pm::HandedOver<bool> planned;
     bool oversubscribed = false;
     bool prefer_pull = false, pulls_jointly = false;
     pm::WaitPlan wait_plan{}, background_plan{};

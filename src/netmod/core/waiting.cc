@@ -24,8 +24,8 @@ constinit thread_local pm::Waiter pm::waiter;
 // answer, because all have the same cards. It stays, since collectives choose their algorithm by it.
 void pm::make_wait_plans(pm_core *core)
 {
-    // [W1] a thread that sees it made sees what it holds; pairs with [W2]. Start-up is one thread.
-    if (core->planned.load(std::memory_order_acquire)) [[likely]]
+    // Start-up is one thread.
+    if (core->planned.get()) [[likely]]
         return;
     std::vector<CoreGrant> grants;
     for (const auto &[id, peer] : core->peers)
@@ -42,7 +42,7 @@ void pm::make_wait_plans(pm_core *core)
                          core->oversubscribed && core->ranks_on_host > PM_PIPELINE_RANKS_A_CORE * cores);
     if (core->links.direct != nullptr)
         core->links.direct->attend_senders(!core->oversubscribed && !core->threads);
-    core->planned.store(true, std::memory_order_release);  // [W2]
+    core->planned.set(true);
 }
 
 // On the descriptors of all. One that has none limits the sleep.
@@ -103,8 +103,7 @@ extern "C" {
 int pm_wait_step(pm_core *core)
 {
     waiter.empty_polls = 0;
-    // [W1] as in make_wait_plans(); pairs with [W2].
-    if (core->planned.load(std::memory_order_acquire) && core->wait_plan.action(waiter.idle_polls) == pm::WaitAction::poll &&
+    if (core->planned.get() && core->wait_plan.action(waiter.idle_polls) == pm::WaitAction::poll &&
         !waiter.company.is_here() && !waiter.in_background && !pm::profile::on.load(std::memory_order_relaxed)) [[likely]] {
         ++waiter.idle_polls;
         return 0;
