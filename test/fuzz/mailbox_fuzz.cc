@@ -42,7 +42,7 @@ class Target {
         ours_ = reinterpret_cast<Mailboxes *>(open_mailboxes(core_));
         require(ours_ != nullptr, "no shared memory");
         is_direct_ = pm_window_say(window_, 0) != 0;
-        its_board_->epochs.verdict.store(window_->board->epochs.verdict.load());
+        its_board_->epochs.verdict.set(window_->board->epochs.verdict.get());
         is_direct_ = is_direct_ && pm_window_make_direct(window_) != nullptr;
         if (!is_direct_)
             std::fprintf(stderr, "the kernel does not let us read memory of a process: nothing is tried\n");
