@@ -20,7 +20,7 @@ namespace pm::shmem {
 class JointParts {
   public:
     explicit JointParts(std::size_t size)
-        : size_(size), part_(std::clamp(whole_pages(size / even_parts(size)), PM_JOINT_SMALLEST_PART, PM_JOINT_LARGEST_PART))
+        : size_(size), part_(std::clamp(whole_pages((size - 1) / even_parts(size) + 1), PM_JOINT_SMALLEST_PART, PM_JOINT_LARGEST_PART))
     {
     }
     // Within what 32 bits count.

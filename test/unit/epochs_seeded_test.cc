@@ -208,8 +208,8 @@ TEST(EpochsSeeded, APostAndACompletionShowWhatWasWritten)
     test::for_each_seed(5'000, [](std::uint64_t seed) { return PostRun(seed).run(); });
 }
 
-// Two change elements of two parts by instructions, until a third wants one part by stripes. The elements are watched memory here: each of the
-// two has its own, which the third looks at.
+// Two change elements of two parts by instructions, until others want one part by stripes. The elements are watched memory here: each of the
+// two has its own, which the others look at.
 class ModeRun {
   public:
     explicit ModeRun(std::uint64_t seed) : schedule_(seed)
@@ -224,12 +224,13 @@ class ModeRun {
     {
         for (std::size_t rank = 0; rank < changers; ++rank)
             schedule_.spawn([this, rank] { change(rank); });
-        schedule_.spawn([this] { look(); });
+        for (std::uint32_t looker = 1; looker <= lookers; ++looker)
+            schedule_.spawn([this, looker] { look(changers + looker); });
         return schedule_.run();
     }
 
   private:
-    static constexpr std::size_t changers = 2;
+    static constexpr std::size_t changers = 2, lookers = 2;
 
     void change(std::size_t rank)
     {
@@ -256,11 +257,11 @@ class ModeRun {
         schedule_.step();
     }
 
-    void look()
+    void look(std::uint32_t us)
     {
         for (std::size_t turn = 1; turn <= turns; ++turn) {
             use_stripes();
-            at_stripe(changers + 1, [this] {
+            at_stripe(us, [this] {
                 for (auto &each : written_)
                     schedule_.read(each.data(), each.size());
                 schedule_.step();
@@ -272,8 +273,10 @@ class ModeRun {
     void use_stripes()
     {
         const Board::Change change = boards_[0]->change_mode();
-        schedule_.require(change == Board::Change::is_made || change == Board::Change::is_ours, "somebody else has changed the mode");
-        if (change == Board::Change::is_made)
+        schedule_.require(change != Board::Change::refused, "the mode cannot be changed");
+        while (change == Board::Change::of_another && boards_[0]->mode_now() != Board::by_stripes)
+            schedule_.pause();
+        if (change != Board::Change::is_ours)
             return;
         for (auto &each : boards_)
             while (each->is_inside(0))

@@ -97,11 +97,11 @@ struct alignas(64) BasicEpochBoard {
     std::uint32_t fences_over() const { return fences.load(std::memory_order_acquire); }  // [R7]
 
     // From now on elements of this part are changed by stripes: by us, when nobody is inside any more (inside.h); when another one has done it; or not, where
-    // processors cannot be made to pass a barrier.
+    // processors cannot be made to pass a barrier. [X6] who finds the mode changed sees what was changed by instructions; pairs with [X7].
     enum class Change { is_made, is_ours, of_another, refused };
     Change change_mode()
     {
-        std::uint32_t now = mode.load(std::memory_order_acquire);
+        std::uint32_t now = mode.load(std::memory_order_acquire);  // [X7]
         if (now == by_stripes) [[likely]]
             return Change::is_made;
         if (now == changing || !mode.compare_exchange_strong(now, changing, std::memory_order_relaxed, std::memory_order_relaxed))
@@ -113,9 +113,9 @@ struct alignas(64) BasicEpochBoard {
         return Change::refused;
     }
     bool is_inside(std::uint32_t part) const { return inside.load(std::memory_order_acquire) == part + 1; }  // [X3]
-    void has_changed() { mode.store(by_stripes, std::memory_order_release); }
+    void has_changed() { mode.store(by_stripes, std::memory_order_release); }  // [X6]
     // What has become of the change of another.
-    std::uint32_t mode_now() const { return mode.load(std::memory_order_acquire); }
+    std::uint32_t mode_now() const { return mode.load(std::memory_order_acquire); }  // [X7]
 
     // [X4] who is at a stripe sees what those before have changed; pairs with [X5]. Otherwise `*who` is the one who is.
     bool take_stripe(std::size_t index, std::uint32_t us, std::uint32_t *who)
