@@ -16,7 +16,7 @@
 
 namespace pm::shmem {
 
-// The parts of a message, of equal size but for the last, and as many for each of both.
+// The parts of a message, of equal size but for the last, and about as many for each of both.
 class JointParts {
   public:
     explicit JointParts(std::size_t size)

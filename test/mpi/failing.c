@@ -8,6 +8,7 @@
 void *__libc_malloc(size_t);
 void *__libc_calloc(size_t, size_t);
 void *__libc_realloc(void *, size_t);
+void *__libc_memalign(size_t, size_t);
 
 static __thread long until = -1;        /* allocations before the one that fails; -1: none does */
 
@@ -29,6 +30,11 @@ void *calloc(size_t count, size_t size)
 void *realloc(void *memory, size_t size)
 {
     return fails() ? NULL : __libc_realloc(memory, size);
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    return fails() ? NULL : __libc_memalign(alignment, size);
 }
 
 /* C++: what lies below collectives ends the process when it has no memory. */

@@ -258,6 +258,23 @@ TEST(Leaders, EachHostIsToldOnceAndEachClusterToo)
         }
 }
 
+TEST(Leaders, AThousandHosts)
+{
+    for (auto [clusters, root, shape] :
+         {std::tuple{1, 999, PM_FLAT}, {7, 500, PM_BINOMIAL}, {7, 0, PM_CHAIN}, {7, 300, PM_FLAT}, {1000, 42, PM_FLAT}, {1000, 0, PM_BINOMIAL}}) {
+        Led led(1000, clusters, root, shape);
+        EXPECT_EQ(led.leaders.host[0], root);
+        std::vector<int> all = led.all_below(0);
+        std::ranges::sort(all);
+        ASSERT_EQ(all.size(), 1000u);
+        for (int place = 0; place < 1000; ++place)
+            ASSERT_EQ(all[place], place) << clusters << " clusters";
+        EXPECT_EQ(led.crossings(), led.leaders.clusters - 1);
+        for (const pm_tree &tree : led.trees)
+            EXPECT_LE(tree.branches, PM_BRANCHES_MAX);
+    }
+}
+
 TEST(Leaders, BelowALeaderAreThePlacesThatFollow)
 {
     for (int hosts = 1; hosts <= 200; ++hosts) {

@@ -75,5 +75,16 @@ TEST(Places, AllRanksSeeTheSame)
     }
 }
 
+TEST(Places, AThousandRanks)
+{
+    std::vector<int> hosts(1000);
+    for (int rank = 0; rank < 1000; ++rank)
+        hosts[static_cast<std::size_t>(rank)] = rank * 7 % 250;
+    Placed at = placed(hosts, 999);
+    EXPECT_EQ(at.first.size(), 250u);
+    EXPECT_EQ(at.first[static_cast<std::size_t>(at.ours)], 249);
+    EXPECT_EQ(at.mates, (std::vector<int>{249, 499, 749}));
+}
+
 }  // namespace
 }  // namespace pm

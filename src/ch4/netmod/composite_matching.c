@@ -219,7 +219,7 @@ static kept_t *kept_create(size_t size)
     return kept;
 }
 
-/* An empty slab stays for the next ones, unless there are very many. */
+/* An empty slab stays for the next ones, unless there are very many, and another one of its class has room. */
 static void kept_free(kept_t * kept)
 {
     slab_t *slab = slab_around(kept);
@@ -228,7 +228,7 @@ static void kept_free(kept_t * kept)
         slab_link(slab);
     kept->entry.all.next = slab->free;
     slab->free = &kept->entry;
-    if (unlikely(--slab->used == 0 && kept_slabs_count > KEPT_LASTING_SLABS))
+    if (unlikely(--slab->used == 0 && kept_slabs_count > KEPT_LASTING_SLABS && (slab->next != NULL || slab->previous != NULL)))
         slab_free(slab);
 }
 

@@ -463,7 +463,8 @@ MPL_STATIC_INLINE_PREFIX int take_part(team_t * team, int rank, bool equal, cons
             return mismatch(team, size, part->bytes);
         memcpy(&at, said + sizeof at * (size_t) team->rank, sizeof at);
     }
-    if (unlikely(equal ? size != part->bytes * (size_t) team->ranks : at + part->bytes > size))
+    /* No more than a page is looked at, whatever is said. */
+    if (unlikely(size > PM_TEAM_PAGE || part->bytes > size || at > size - part->bytes || (equal && size != part->bytes * (size_t) team->ranks)))
         return mismatch(team, size, part->bytes);
     mpi_errno = copy_to(part, said + at);
 

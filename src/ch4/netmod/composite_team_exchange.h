@@ -261,7 +261,7 @@ MPL_STATIC_INLINE_PREFIX int take_first(team_t * team, exchange_t * exchange, in
     MPIR_ERR_CHECK(mpi_errno);
     size = pm_team_size_said(team->team, rank);
     said = pm_team_said(team->team, rank);
-    if (unlikely(size < table_size(exchange)))
+    if (unlikely(size < table_size(exchange) || size > PM_TEAM_PAGE))
         return mismatch(team, size, bytes);
     memcpy(pages, said, sizeof *pages);
     if (*pages > 1)

@@ -63,7 +63,7 @@ static inline void pm_leaders_order(pm_leaders *leaders, int *memory, int hosts,
         for (int host = 0; host < hosts; host++)
             if (host != first && (cluster == NULL || cluster[host] == cluster[first]))
                 leaders->host[placed++] = host;
-        for (next = 0; placed < hosts && next < hosts; next++) {
+        for (; placed < hosts && next < hosts; next++) {
             int is_placed = 0;
             for (int each = 0; each < leaders->clusters && !is_placed; each++)
                 is_placed = cluster[leaders->host[leaders->begin[each]]] == cluster[next];
