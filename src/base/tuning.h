@@ -27,10 +27,15 @@
 #define PM_FOUND_BUSY 100
 
 /* Large messages within a host go by the pipeline, not by CMA, as long as no more ranks share a core; where they do share cores, if so many
- * messages have gone to this peer before.
+ * messages have gone to this peer before, and on x86 if they are a stream besides.
  * bench/run --only rate,bibw,cold --ranks 4,8,16 */
 #define PM_PIPELINE_RANKS_A_CORE 4
 #define PM_FIRST_MESSAGES_PULLED 128
+#if defined(__x86_64__)
+#define PM_PULL_WITHOUT_STREAM 1
+#else
+#define PM_PULL_WITHOUT_STREAM 0
+#endif
 
 /* Where each rank has a core for itself: on x86 long messages are pulled, and long collectives go by memory, from how many bytes on; of two
  * ranks, and an alltoall of two. The pipeline moves each byte from core to core twice, the second time on the way back to the ring's writer; on ARM that takes less than what

@@ -26,12 +26,14 @@ SharedMemory *shared_memory(const pm_core *core)
 }
 
 // Where ranks share cores, what is among the first messages to a peer is pulled in any case: it takes one turn of the receiver, and no new pages of shared
-// memory. Later ones go by the pipeline, which moves more at a time.
-bool is_new(const pm_peer *peer)
+// memory. On x86 all are, but those of a stream. Others go by the pipeline, which moves more at a time.
+bool takes_one_turn(const pm_peer *peer)
 {
     const pm_core *core = peer->core;
     if (core->rendezvous != pm::Rendezvous::automatic || !core->oversubscribed) [[likely]]
         return false;
+    if (PM_PULL_WITHOUT_STREAM != 0 && !peer->is_stream())
+        return true;
     InsideGateOf inside(peer);
     return peer->messages < PM_FIRST_MESSAGES_PULLED;
 }
@@ -85,7 +87,7 @@ int pm_prefers_pull(const pm_peer *peer)
     pm::make_wait_plans(peer->core);
     if (pm_can_offer(peer))
         return 1;
-    return (peer->core->prefer_pull || is_new(peer)) && can_pull(peer);
+    return (peer->core->prefer_pull || takes_one_turn(peer)) && can_pull(peer);
 }
 
 pm_departure pm_departure_of_longer(pm_peer *peer, size_t size, int asks)

@@ -94,13 +94,14 @@ struct pm_peer {
     // In the order of the rule. Where SHMEM leads there is no other.
     std::vector<std::unique_ptr<pm::Path>> paths;
 
-    // One to it; false: it is a stream, as far as they are counted.
+    // As far as they are counted.
+    bool is_stream() const { return ahead.load(std::memory_order_relaxed) == PM_LONG_MESSAGES_AHEAD; }
+    // One to it; false: it is a stream.
     bool goes_long()
     {
-        const std::uint8_t its = ahead.load(std::memory_order_relaxed);
-        if (its == PM_LONG_MESSAGES_AHEAD)
+        if (is_stream())
             return false;
-        ahead.store(its + 1, std::memory_order_relaxed);
+        ahead.store(ahead.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         return true;
     }
     void sent_long() { ahead.store(ahead.load(std::memory_order_relaxed) / 2, std::memory_order_relaxed); }
