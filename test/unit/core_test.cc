@@ -568,6 +568,7 @@ TEST_F(Core, BoardsOfABlockAreGivenOneByOneAndTakenBack)
     EXPECT_EQ(std::ranges::adjacent_find(made), made.end());
 }
 
+// And where that is quicker than the pipeline, later ones as well, but for a stream, which ends when one comes back.
 TEST_F(Core, WhereRanksShareCoresTheFirstMessagesToAPeerArePulled)
 {
     for (const char *rendezvous : {"auto", "pipeline"}) {
@@ -580,12 +581,20 @@ TEST_F(Core, WhereRanksShareCoresTheFirstMessagesToAPeerArePulled)
         std::uint64_t word = 1, copy = 0;
         iovec piece{&copy, sizeof copy};
         bool possible = pm_pull(self, reinterpret_cast<std::uint64_t>(&word), &piece, 1) == PM_OK;
-        EXPECT_EQ(pm_prefers_pull(self) != 0, possible && std::string_view(rendezvous) == "auto") << rendezvous;
+        const bool pulls = possible && std::string_view(rendezvous) == "auto";
+        EXPECT_EQ(pm_prefers_pull(self) != 0, pulls) << rendezvous;
         for (int i = 0; i < 200; ++i) {
             ASSERT_EQ(send(1, nothing), PM_OK);
             progress();
         }
-        EXPECT_FALSE(pm_prefers_pull(self)) << rendezvous << ", later";
+        EXPECT_EQ(pm_prefers_pull(self) != 0, pulls && PM_PULL_WITHOUT_STREAM) << rendezvous << ", later";
+        for (int i = 0; i < PM_LONG_MESSAGES_AHEAD; ++i)
+            pm_count_announced(self, PM_JOINT_LIMIT);
+        EXPECT_FALSE(pm_prefers_pull(self)) << rendezvous << ", a stream";
+        if (possible) {
+            ASSERT_EQ(pm_pull(self, reinterpret_cast<std::uint64_t>(&word), &piece, 1), PM_OK);
+            EXPECT_EQ(pm_prefers_pull(self) != 0, pulls && PM_PULL_WITHOUT_STREAM) << rendezvous << ", answered";
+        }
         close();
     }
 }
