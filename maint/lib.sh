@@ -44,8 +44,7 @@ progress() {
         how_far="$count of about $3"
         if [ "$count" -ge "$3" ]; then how_far=$count; fi
     else
-        how_far=$(tail -n 1 "$5" | tr -d '\r' | cut -c1-60)
-        how_far="at: $how_far"
+        how_far="at: $(tail -n 1 "$5" | tr -d '\r' | cut -c1-60)"
     fi
     printf '  %-28s %6s  %s' "$1" "$(clock "$2")" "$how_far"
 }
