@@ -71,6 +71,8 @@ class Inbox {
     void set_sender(unsigned tag, unsigned sender) { senders_of_tags_[tag] = sender; }
 
     void expect(unsigned sender, Stream stream) { senders_[sender].stream = std::move(stream); }
+    // No more than the first `count` of them: the sender ends there.
+    void expect_only(unsigned sender, std::size_t count) { senders_[sender].stream.resize(count); }
     // Called when a message is complete.
     void when_complete(std::function<void(unsigned sender, std::size_t number)> call) { when_complete_ = std::move(call); }
 
@@ -241,7 +243,10 @@ class Outbox {
 
     // These were sent before, by another outbox.
     void skip(std::size_t count) { number_ += count; }
+    // Ends its stream after `count` messages, that is not before the one that it is at.
+    void end_after(std::size_t count) { stream_.resize(count); }
 
+    std::size_t size() const { return stream_.size(); }
     bool done() const { return number_ == stream_.size(); }
     std::size_t sent() const { return number_; }
     // Why the peer is not usable any more.
