@@ -153,7 +153,7 @@ bool MPIDI_COMPOSITE_by_leaders(MPIDI_COMPOSITE_collective_t collective, size_t 
 /* Whether the leaders of its hosts do it. */
 static bool leads(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, bool chosen, size_t bytes)
 {
-    if (chosen || !has_hosts(comm) || !pm_by_leaders(choices, operations[collective], bytes))
+    if (chosen || !has_hosts(comm) || !pm_by_leaders(choices, operations[collective], bytes) || !have_use_of_leaders(comm, operations[collective]))
         return false;
     MPIDI_COMPOSITE_coll_counts[collective][PM_BY_LEADERS]++;
     return true;
@@ -364,7 +364,7 @@ bool MPIDI_COMPOSITE_alltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
         return true;
     }
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team && share_hosts(comm) && leads(comm, MPIDI_COMPOSITE_IN_ALLTOALL, CHOSEN(ALLTOALL), bytes_of(recvcount, recvtype) * (size_t) comm->local_size)) {
+    if (!team && leads(comm, MPIDI_COMPOSITE_IN_ALLTOALL, CHOSEN(ALLTOALL), bytes_of(recvcount, recvtype) * (size_t) comm->local_size)) {
         data_t to = data_of(recvbuf, recvcount * comm->local_size, recvtype);
         data_t from = sendbuf == MPI_IN_PLACE ? to : data_of(sendbuf, sendcount * comm->local_size, sendtype);
         *mpi_errno = leaders_alltoall(&from, &to, comm, errflag);
@@ -453,7 +453,7 @@ bool MPIDI_COMPOSITE_reduce_scatter(const void *sendbuf, void *recvbuf, const MP
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team && share_hosts(comm) && sum_of(recvcounts, comm->local_size) > 0 &&
+    if (!team && sum_of(recvcounts, comm->local_size) > 0 &&
         leads_reducing(comm, MPIDI_COMPOSITE_IN_REDUCE_SCATTER, CHOSEN(REDUCE_SCATTER), sum_of(recvcounts, comm->local_size), datatype, op)) {
         *mpi_errno = reduce_scatter_by_leaders(sendbuf, recvbuf, recvcounts, datatype, op, comm, errflag);
         return true;
@@ -470,7 +470,7 @@ bool MPIDI_COMPOSITE_reduce_scatter_block(const void *sendbuf, void *recvbuf, MP
     MPIDI_COMPOSITE_team_t *team;
 
     team = MPIDI_COMPOSITE_team_of(comm);
-    if (!team && share_hosts(comm) && recvcount > 0 && leads_reducing(comm, MPIDI_COMPOSITE_IN_REDUCE_SCATTER_BLOCK, CHOSEN(REDUCE_SCATTER_BLOCK),
+    if (!team && recvcount > 0 && leads_reducing(comm, MPIDI_COMPOSITE_IN_REDUCE_SCATTER_BLOCK, CHOSEN(REDUCE_SCATTER_BLOCK),
                                                  recvcount * comm->local_size, datatype, op)) {
         *mpi_errno = leaders_reduce_scatter(sendbuf, recvbuf, recvcount * comm->local_size, equal_parts(NULL, recvcount, datatype), op, comm,
                                             errflag);

@@ -144,6 +144,24 @@ static void begin_scattering(led_t * led, const blocks_t * blocks, int tag, MPIR
     }
 }
 
+/* Of two hosts: what each has to the other. */
+static void swap_blocks(led_t * led, const blocks_t * blocks, int tag)
+{
+    data_t part[2];
+    swap_t swap;
+
+    for (int place = 0; place < 2; place++)
+        part[place] = data_of(blocks->flat + blocks->hosts[place], (MPI_Aint) (blocks->hosts[place + 1] - blocks->hosts[place]), MPI_BYTE);
+    if (led->speaks)
+        begin_swap(led, part[led->place], part[!led->place], tag, &swap);
+    if (part[led->place].bytes)
+        host_bcast(led, part[led->place].buffer, part[led->place].count, MPI_BYTE);
+    if (led->speaks)
+        end_swap(led, &swap);
+    if (part[!led->place].bytes)
+        host_bcast(led, part[!led->place].buffer, part[!led->place].count, MPI_BYTE);
+}
+
 /* All know what all have. All of it goes to one leader, and from there to all. `mine` NULL: it is in its place. */
 static int leaders_allgather(const data_t * mine, const parts_t * all, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
@@ -155,9 +173,13 @@ static int leaders_allgather(const data_t * mine, const parts_t * all, MPIR_Comm
     LAY_OUT_BLOCKS(&led, all, &blocks);
     get_room_for_all(&led, all, &blocks);
     host_gather(&led, mine ? mine : &own, mine == NULL, &blocks, all);
-    if (led.speaks)
-        gather_blocks(&led, &blocks, MPIR_ALLGATHER_TAG);
-    spread(&led, blocks.flat, blocks.hosts[led.leaders.hosts], MPIR_ALLGATHER_TAG);
+    if (are_two_hosts(&led)) {
+        swap_blocks(&led, &blocks, MPIR_ALLGATHER_TAG);
+    } else {
+        if (led.speaks)
+            gather_blocks(&led, &blocks, MPIR_ALLGATHER_TAG);
+        spread(&led, blocks.flat, blocks.hosts[led.leaders.hosts], MPIR_ALLGATHER_TAG);
+    }
     take_blocks(&led, all, &blocks, mine ? -1 : comm->rank);
     MPL_free(blocks.copy);
     return led_to(&led);

@@ -51,6 +51,15 @@ MPL_STATIC_INLINE_PREFIX bool share_hosts(const MPIR_Comm * comm)
     return has_hosts(comm) && hosts_of(comm) < comm->local_size;
 }
 
+/* Where each host has one rank, what all tell all goes better by messages of all; but an allgather only if no network is slower than another. */
+MPL_STATIC_INLINE_PREFIX bool have_use_of_leaders(const MPIR_Comm * comm, pm_collective operation)
+{
+    if (operation == PM_COLL_ALLGATHER && pm_clusters(MPIDI_COMPOSITE_global.core))
+        return true;
+    return (operation != PM_COLL_ALLGATHER && operation != PM_COLL_ALLTOALL && operation != PM_COLL_REDUCE_SCATTER && operation != PM_COLL_SCAN) ||
+        share_hosts(comm);
+}
+
 /* NULL: there is one. */
 MPL_STATIC_INLINE_PREFIX const uint32_t *clusters_of(MPIR_Comm * comm, const int *speakers, int hosts, uint32_t * clusters)
 {
@@ -124,7 +133,35 @@ MPL_STATIC_INLINE_PREFIX int led_to(led_t * led)
     return led->mpi_errno;
 }
 
+/* What all tell all: two hosts tell each other at once, and there is nobody above or below. All ranks answer the same. */
+MPL_STATIC_INLINE_PREFIX bool are_two_hosts(led_t * led)
+{
+    if (led->leaders.hosts != 2)
+        return false;
+    led->tree.parent = -1;
+    led->tree.branches = 0;
+    return true;
+}
+
+MPL_STATIC_INLINE_PREFIX int speaker_of_other(const led_t * led)
+{
+    return speaker_at(led, !led->place);
+}
+
 /* ---- data ---- */
+
+/* The part of a vector that each of two adds up, where it is long. False: each adds up all. */
+MPL_STATIC_INLINE_PREFIX bool halves_of(const data_t * all, data_t half[2])
+{
+    MPI_Aint extent, first = all->count / 2;
+
+    if (all->bytes <= PM_LEADERS_FLAT_LIMIT || first == 0)
+        return false;
+    MPIR_Datatype_get_extent_macro(all->type, extent);
+    half[0] = data_of(all->buffer, first, all->type);
+    half[1] = data_of((char *) all->buffer + first * extent, all->count - first, all->type);
+    return true;
+}
 
 /* Memory for vectors of any datatype; `*span` apart. What is to be freed is at `*memory`. NULL: there is none. */
 MPL_STATIC_INLINE_PREFIX char *vectors(int number, MPI_Aint count, MPI_Datatype type, MPI_Aint * span, void **memory)

@@ -34,7 +34,7 @@ typedef struct {
     size_t *begin;              /* by host, in both */
 } between_t;
 
-typedef enum { HEARING, ABOVE, TELLING, ENDING, ENDED } stage_t;
+typedef enum { HEARING, ABOVE, MEETING, TELLING, ENDING, ENDED } stage_t;
 
 typedef struct later {
     struct later *prev, *next;
@@ -68,6 +68,7 @@ typedef struct later {
     char *packed;
     between_t between;
     bool exchanges;
+    bool meets;                 /* of two hosts: each tells the other */
     bool scans, inclusive;      /* rank 0 adds up what all have put in, for each */
 } later_t;
 
@@ -377,13 +378,61 @@ static void hear_all(later_t * it)
         hear_on_board(it);
 }
 
+/* Rooms of what is heard below, and of the host without a team; behind them, that of another host. */
+static int last_room(const later_t * it)
+{
+    return it->led.tree.branches + (it->up_team ? 0 : locals(it->led.comm));
+}
+
 /* In the order of the tree, whoever came first: so the result is the same in every run. */
 static void add_all(later_t * it)
 {
-    int rooms = it->led.tree.branches + (it->up_team ? 0 : locals(it->led.comm));
+    int rooms = last_room(it);
 
     for (int i = 0; it->up == ONE && i < rooms && it->errflag == MPIR_ERR_NONE; i++)
         note_error(&it->led, MPIR_Reduce_local(it->room + i * it->span, it->one.buffer, it->one.count, it->one.type, it->op));
+}
+
+/* Of two hosts, what add_two() does for those that are waited for. */
+static void meet(later_t * it)
+{
+    const int other = speaker_of_other(&it->led);
+    const int place = it->led.place;
+    char *room = it->room + last_room(it) * it->span;
+    data_t half[2];
+
+    if (it->up == BLOCKS || it->up == NOTHING) {
+        await_message(it, of_places(it, it->up, !place, !place + 1), other);
+        send_message(it, of_places(it, it->up, place, place + 1), other);
+    } else if (halves_of(&it->one, half)) {
+        await_message(it, data_of(room, half[place].count, it->one.type), other);
+        send_message(it, half[!place], other);
+    } else {
+        data_t apart = data_of(room, it->one.count, it->one.type);
+        if (place == 1)
+            note_error(&it->led, copy_between(&it->one, &apart));
+        await_message(it, place == 0 ? apart : it->one, other);
+        send_message(it, place == 0 ? it->one : apart, other);
+    }
+}
+
+static void add_what_met(later_t * it)
+{
+    const int place = it->led.place;
+    data_t half[2], mine = it->one;
+    bool has_halves;
+
+    if (!it->meets || it->up != ONE)
+        return;
+    has_halves = halves_of(&it->one, half);
+    if (has_halves)
+        mine = half[place];
+    if (it->errflag == MPIR_ERR_NONE)
+        note_error(&it->led, MPIR_Reduce_local(it->room + last_room(it) * it->span, mine.buffer, mine.count, mine.type, it->op));
+    if (has_halves) {
+        await_message(it, half[!place], speaker_of_other(&it->led));
+        send_message(it, mine, speaker_of_other(&it->led));
+    }
 }
 
 static void speak_above(later_t * it)
@@ -391,6 +440,10 @@ static void speak_above(later_t * it)
     const led_t *led = &it->led;
 
     add_all(it);
+    if (it->meets) {
+        meet(it);
+        return;
+    }
     if (it->exchanges) {
         begin_between(it);
         return;
@@ -484,6 +537,10 @@ static bool has_ended(later_t * it)
                 break;
             case ABOVE:
                 (it->led.speaks ? speak_above : hear_from_host) (it);
+                break;
+            case MEETING:
+                if (it->led.speaks)
+                    add_what_met(it);
                 break;
             case TELLING:
                 if (it->led.speaks)
@@ -600,7 +657,7 @@ static bool is_led(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, MP
     if (plan->operation == PM_COLL_SCAN && !may_scan_blocks(count, type))
         return false;
     /* As those that are waited for. */
-    if ((plan->operation == PM_COLL_ALLTOALL || plan->operation == PM_COLL_REDUCE_SCATTER) && (!share_hosts(comm) || bytes == 0))
+    if (!have_use_of_leaders(comm, plan->operation) || ((plan->operation == PM_COLL_ALLTOALL || plan->operation == PM_COLL_REDUCE_SCATTER) && bytes == 0))
         return false;
     return MPIDI_COMPOSITE_by_leaders(collective, bytes) && (plan->operation != PM_COLL_BCAST || bytes < PM_LEADERS_CHAIN);
 }
@@ -654,7 +711,7 @@ static void hold_what_it_needs(const later_t * it)
 /* Of what is reduced at who speaks: room for what it hears, and for the sum if that has no place. */
 static int make_room_to_add(later_t * it, bool has_place)
 {
-    int rooms = it->led.tree.branches + (it->up_team ? 0 : locals(it->led.comm));
+    int rooms = last_room(it) + it->meets;
 
     if (it->up != ONE || !it->led.speaks)
         return MPI_SUCCESS;
@@ -714,8 +771,10 @@ static int led_ibarrier(MPIR_Comm * comm, MPIR_Request ** request)
     int mpi_errno;
     later_t *it = make_later(comm, -1, PM_FLAT, NOTHING, NOTHING, &mpi_errno);
 
-    if (mpi_errno == MPI_SUCCESS)
+    if (mpi_errno == MPI_SUCCESS) {
+        it->meets = are_two_hosts(&it->led);
         choose_teams(it);
+    }
     return start_later(it, MPIDI_COMPOSITE_IN_BARRIER, mpi_errno, request);
 }
 
@@ -750,6 +809,7 @@ static int led_ireduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_D
         it->own = data_of(it->in_place ? recvbuf : sendbuf, count, type);
         it->one = data_of(has_place ? recvbuf : NULL, count, type);
         it->op = op;
+        it->meets = to_all && are_two_hosts(&it->led);
         choose_teams(it);
         mpi_errno = make_room_to_add(it, has_place);
     }
@@ -801,6 +861,7 @@ static int led_iallgather(const data_t * mine, const parts_t * all, MPIR_Comm * 
         it->own = mine ? *mine : part_of(&it->all, comm->rank);
         it->one = bytes_at(it->blocks.flat, 0, it->blocks.hosts[it->led.leaders.hosts]);
         it->takes = true;
+        it->meets = are_two_hosts(&it->led);
         choose_teams(it);
     }
     return start_later(it, collective, mpi_errno, request);
