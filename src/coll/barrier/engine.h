@@ -4,8 +4,8 @@
 // Barriers of a communicator are counted, and complete in the order of their numbers, so that a number says everything: "all up to
 // this one". Inside a host the ranks count up in a board in shared memory, one cache line: the last one to arrive says so there. Two ranks have a
 // line each instead, and see by themselves that both have arrived.
-// Between hosts the first rank of each host, its leader, speaks for it. Few hosts have a hub, the leader of the first one, which
-// hears of all others and tells them when all have come. More of them disseminate: in round r a leader tells the one 2^r places
+// Between hosts the first rank of each host, its leader, speaks for it. Three hosts or a few more have a hub, the leader of the first one, which
+// hears of all others and tells them when all have come. Two, or more of them, disseminate: in round r a leader tells the one 2^r places
 // further on, or in pairs back, how far it and all it has heard of have come. What a host says first needs nobody else's word:
 // whoever comes last there sends it, and wakes the leader only if that has something to add. Messages say "up to", so that those
 // of several barriers become one when they are late.
@@ -134,8 +134,9 @@ class BarrierEngine {
             return number > base ? number - base : 0;
         }
         bool spans_hosts() const { return leaders.size() > 1; }
-        // Of few hosts the first one's leader is the hub: 2(n - 1) messages instead of n log2(n), and one to wake each of the others.
-        bool is_star() const { return spans_hosts() && leaders.size() <= PM_STAR_HOSTS; }
+        // Of few hosts the first one's leader is the hub: 2(n - 1) messages instead of n log2(n), and one to wake each of the others. Two tell each
+        // other at once.
+        bool is_star() const { return leaders.size() > 2 && leaders.size() <= PM_STAR_HOSTS; }
         bool is_hub() const { return is_star() && place == 0; }
         // How far the hosts are whose word the leader needs before it can say more than that its own is here.
         std::uint64_t least_heard() const
