@@ -7,6 +7,7 @@
 //   bytes_in_flight: how much may wait below the device (in the kernel) before a sender is held back, at most; 0 when that is
 //   little;
 //   rounds_of_disconnecting: how often a peer comes and goes in a test of that;
+//   heap_of_a_parted_peer: bytes that may be left of each that has come and gone, with what the test itself remembers of it;
 //   asks_for_places: it asks the sink where a long payload belongs;
 //   silent_peer_limit: bytes that a peer may cost at most which has sent nothing and was sent nothing;
 //   descriptors_of_a_silent_peer: as many may be opened for it;

@@ -99,6 +99,16 @@ TYPED_TEST_P(Memory, WhatAPeerCostsIsGivenBackWhenItDisconnects)
             }
             return all;
         };
+        // What the heap has of peers does not grow either, once all has its size; the sanitizers have their own malloc.
+        std::size_t warm = 0;
+        auto look_at_heap = [&](unsigned round) {
+            if (test::slowdown > 1 || rounds < 20)
+                return;
+            if (round == rounds / 2)
+                warm = test::heap_in_use();
+            if (round == rounds)
+                EXPECT_LE(test::heap_in_use(), warm + TypeParam::heap_of_a_parted_peer * (rounds - rounds / 2)) << "after " << rounds - rounds / 2 << " more rounds";
+        };
         auto wait_for = [&](unsigned signal, unsigned least) {
             self.poll_until([&] { return self.board.signals[signal].value() >= least; });
         };
@@ -112,6 +122,7 @@ TYPED_TEST_P(Memory, WhatAPeerCostsIsGivenBackWhenItDisconnects)
                 self.disconnect();
                 self.board.signals[1].add();
                 wait_for(2, round);
+                look_at_heap(round);
             }
             return;
         }
@@ -131,6 +142,7 @@ TYPED_TEST_P(Memory, WhatAPeerCostsIsGivenBackWhenItDisconnects)
             // What the last one has may be given back a little later.
             if (round == rounds && TypeParam::gives_back_descriptors)
                 self.poll_until([&] { return test::descriptors_of(getpid()).size() <= descriptors + 4; });
+            look_at_heap(round);
             self.board.signals[2].add();
         }
     });
@@ -198,6 +210,7 @@ TYPED_TEST_P(Memory, LeavesNothingBehindWhenAllAreKilled)
             EXPECT_TRUE(test::names_in_devshm().empty()) << "while they run";
             for (unsigned number = 0; number < members; ++number)
                 std::ranges::copy(test::nameless_files_of(processes.id(number)), std::back_inserter(files));
+            EXPECT_TRUE(!files.empty() || !SharesMemory<typename TypeParam::Device>) << "what shares memory has files";
             EXPECT_FALSE(!files.empty() && test::holders_of(files).empty()) << "this test tests something";
             for (unsigned number = 0; number < members; ++number) {
                 processes.expect_killed(number);

@@ -11,6 +11,7 @@ struct ShmemKit {
     static constexpr const char *name = backing == shmem::Backing::memfd ? "memfd" : "devshm";
     static constexpr std::size_t bytes_in_flight = 0;
     static constexpr unsigned rounds_of_disconnecting = 1000;
+    static constexpr std::size_t heap_of_a_parted_peer = 64;
     static constexpr bool asks_for_places = false;
     static constexpr std::size_t silent_peer_limit = 4096;
     static constexpr unsigned descriptors_of_a_silent_peer = 1;

@@ -16,6 +16,7 @@ struct UcxKit {
     static constexpr const char *name = tcp ? "tcp" : "shared_memory";
     static constexpr std::size_t bytes_in_flight = 16'000'000;
     static constexpr unsigned rounds_of_disconnecting = 50;
+    static constexpr std::size_t heap_of_a_parted_peer = 2048;  // UCX keeps its side of what another one has connected until it is closed
     static constexpr bool asks_for_places = true;
     static constexpr std::size_t silent_peer_limit = 4096;
     static constexpr unsigned descriptors_of_a_silent_peer = 0;

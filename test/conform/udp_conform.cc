@@ -24,6 +24,7 @@ struct UdpKit {
     static constexpr const char *name = plain ? "one_by_one_mac_go_back_n" : "trains_token_selective";
     static constexpr std::size_t bytes_in_flight = 0;
     static constexpr unsigned rounds_of_disconnecting = 200;
+    static constexpr std::size_t heap_of_a_parted_peer = 256;  // it is remembered for a while
     static constexpr bool asks_for_places = true;
     static constexpr std::size_t silent_peer_limit = 2048;
     static constexpr unsigned descriptors_of_a_silent_peer = 0;

@@ -100,6 +100,38 @@ void read_headers(std::span<const std::byte> bytes)
     }
 }
 
+// Headers of MPICH's generic layer, which would assert or believe what is let through: that a message fits its buffer, and an announcement is one that
+// there is.
+void read_generic(Choices &choices)
+{
+    constexpr std::size_t limit = 16384;
+    while (choices.any()) {
+        const std::uint8_t kinds = choices.byte();
+        std::vector<std::byte> behind(choices.one_in(2) ? sizeof(MPIDI_COMPOSITE_announced_t) : choices.byte() % 32);
+        for (std::byte &each : behind)
+            each = static_cast<std::byte>(choices.byte());
+        const std::size_t whole = choices.one_in(2) ? 0 : choices.number(limit);
+        const MPIDI_COMPOSITE_generic_t header{(kinds & 1) != 0, (kinds & 2) != 0, (kinds & 4) != 0,
+                                               static_cast<std::int64_t>(choices.one_in(2) ? whole : choices.number(limit)),
+                                               static_cast<std::int64_t>(choices.one_in(2) ? behind.size() : choices.number(32))};
+        if (!MPIDI_COMPOSITE_may_be_generic(&header, whole, limit, behind.data(), behind.size()))
+            continue;
+        require(header.data_size >= 0, "a message of less than nothing");
+        if (!header.is_announced) {
+            std::vector<char> buffer(limit);
+            std::memset(buffer.data(), 1, static_cast<std::size_t>(header.data_size));
+            require(static_cast<std::size_t>(header.data_size) == whole, "more or fewer bytes than came");
+        } else if (header.is_pulled) {
+            MPIDI_COMPOSITE_announced_t announced;
+            require(behind.size() == sizeof announced && whole == 0, "an announcement without its address, or with bytes");
+            std::memcpy(&announced, behind.data(), sizeof announced);
+            require((announced.address & MPIDI_COMPOSITE_IS_OFFER) == 0, "a peer offers what only our core can");
+        } else {
+            require(header.is_generic && behind.empty() && whole == 0, "a rendezvous of a kind that there is not");
+        }
+    }
+}
+
 void gather(Choices &choices)
 {
     constexpr int ranks = 3;
@@ -141,8 +173,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     read_profile(exact);
     read_card(exact);
     read_description({reinterpret_cast<const char *>(data), size});
-    Choices choices(data, size), words(data, size);
+    Choices choices(data, size), words(data, size), headers(data, size);
     gather(choices);
+    read_generic(headers);
     read_description(make_description(words));
     return 0;
 }

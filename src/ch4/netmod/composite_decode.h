@@ -43,6 +43,22 @@ static inline bool MPIDI_COMPOSITE_may_be_announced(const void *behind, size_t s
     return !(announced.address & MPIDI_COMPOSITE_IS_OFFER);
 }
 
+/* Of a message of the generic layer, without its types: `whole` comes with it, no more than `limit` bytes; or it is announced, by the
+ * generic layer or by us, and `behind` has so many bytes. */
+typedef struct {
+    bool is_announced, is_generic, is_pulled;
+    int64_t data_size, behind_size;     /* as the header has them */
+} MPIDI_COMPOSITE_generic_t;
+
+static inline bool MPIDI_COMPOSITE_may_be_generic(const MPIDI_COMPOSITE_generic_t * header, size_t whole, size_t limit, const void *behind, size_t size)
+{
+    if (!header->is_announced)
+        return header->data_size >= 0 && (uint64_t) header->data_size == whole && whole <= limit;
+    if (whole != 0 || header->data_size < 0 || header->behind_size < 0 || (uint64_t) header->behind_size != size)
+        return false;
+    return header->is_pulled ? MPIDI_COMPOSITE_may_be_announced(behind, size) : header->is_generic && size == 0;
+}
+
 /* What the sender of an announced message is told when it may copy a part of it. */
 typedef struct {
     uint64_t number;            /* of the announcement */

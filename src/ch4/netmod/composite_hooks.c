@@ -209,6 +209,23 @@ void MPIDI_COMPOSITE_wait_any(int *completed, int count, MPIR_Request * requests
     MPIDI_COMPOSITE_WAIT_SINCE(*completed);
 }
 
+int MPIDI_COMPOSITE_free_complete(int first, int count, MPI_Request handles[], MPIR_Request * requests[])
+{
+    int i = first;
+
+    if (!MPIR_ThreadInfo.isThreaded)
+        return first;
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    for (; i < first + count && requests[i]->status.MPI_ERROR == MPI_SUCCESS; i++) {
+        if (requests[i]->kind == MPIR_REQUEST_KIND__SEND)
+            MPII_SENDQ_FORGET(requests[i]);
+        MPIR_Request_free_unsafe(requests[i]);
+        handles[i] = MPI_REQUEST_NULL;
+    }
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    return i;
+}
+
 void MPIDI_COMPOSITE_wait_in_background(void)
 {
     if (!pm_wait_in_background(MPIDI_COMPOSITE_global.core))

@@ -117,34 +117,20 @@ static void end_swap(led_t * led, swap_t * swap)
     wait_for(led, &swap->told);
 }
 
-static void swap_all(led_t * led, data_t mine, data_t others, int tag)
-{
-    swap_t swap;
-
-    begin_swap(led, mine, others, tag, &swap);
-    end_swap(led, &swap);
-}
-
-/* What two hosts have, added up in the same order at both: that of the second to that of the first. `sum` is for it, and has that of the first. Whoever
- * is second has its own in `room`, unless the vector is long: then each adds up a half, both have theirs in `sum`, and tell each other the halves. */
+/* What two hosts have, added up in the same order at both: that of the second to that of the first. `sum` is for it, and has that of the first; whoever
+ * is second has its own in `room`. */
 static void add_two(led_t * led, data_t sum, char *room, MPI_Op op, int tag)
 {
-    data_t half[2], apart = data_of(room, sum.count, sum.type), mine = sum;
-    bool has_halves = halves_of(&sum, half);
+    data_t apart = data_of(room, sum.count, sum.type);
+    swap_t swap;
 
-    if (has_halves) {
-        mine = half[led->place];
-        apart = data_of(room, mine.count, mine.type);
-        swap_all(led, half[!led->place], apart, tag);
-    } else if (led->place == 0) {
-        swap_all(led, sum, apart, tag);
-    } else {
-        swap_all(led, apart, sum, tag);
-    }
+    if (led->place == 0)
+        begin_swap(led, sum, apart, tag, &swap);
+    else
+        begin_swap(led, apart, sum, tag, &swap);
+    end_swap(led, &swap);
     if (*led->errflag == MPIR_ERR_NONE)
-        note_error(led, MPIR_Reduce_local(room, mine.buffer, mine.count, mine.type, op));
-    if (has_halves)
-        swap_all(led, mine, half[!led->place], tag);
+        note_error(led, MPIR_Reduce_local(room, sum.buffer, sum.count, sum.type, op));
 }
 
 /* ---- inside a host ---- */
@@ -214,6 +200,7 @@ static int leaders_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
     MPIDI_COMPOSITE_team_t *team = comm->node_comm ? MPIDI_COMPOSITE_team_of(comm->node_comm) : NULL;
     MPIR_Request *requests[PM_BRANCHES_MAX];
     char nothing = 0;
+    swap_t swap;
     bool two;
 
     LEAD(&led, comm, -1, PM_FLAT, errflag);
@@ -227,8 +214,10 @@ static int leaders_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
         note_error(&led, MPIR_Barrier_impl(comm->node_comm, errflag));
     }
     if (led.speaks) {
-        if (two)
-            swap_all(&led, data_of(NULL, 0, MPI_BYTE), data_of(NULL, 0, MPI_BYTE), MPIR_BARRIER_TAG);
+        if (two) {
+            begin_swap(&led, data_of(NULL, 0, MPI_BYTE), data_of(NULL, 0, MPI_BYTE), MPIR_BARRIER_TAG, &swap);
+            end_swap(&led, &swap);
+        }
         hear_below(&led, NULL, 0, NULL, 0, MPI_BYTE, MPI_OP_NULL, MPIR_BARRIER_TAG);
         if (!is_first(&led)) {
             tell_above(&led, NULL, 0, MPI_BYTE, MPIR_BARRIER_TAG);
@@ -267,17 +256,16 @@ static int leaders_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count,
     void *memory = NULL;
     char *room = NULL;
     MPI_Aint span = 0;
-    data_t sum = data_of(recvbuf, count, type), half[2];
     bool two, apart;
 
     LEAD(&led, comm, -1, shape_for(count, type), errflag);
     two = are_two_hosts(&led);
-    apart = two && led.place == 1 && !halves_of(&sum, half);
+    apart = two && led.place == 1;
     if (led.speaks) {
         room = get_vectors(&led, two + led.tree.branches, count, type, &span, &memory);
         host_reduce(&led, apart && sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, apart ? room : recvbuf, count, type, op);
         if (two)
-            add_two(&led, sum, room, op, MPIR_ALLREDUCE_TAG);
+            add_two(&led, data_of(recvbuf, count, type), room, op, MPIR_ALLREDUCE_TAG);
         hear_below(&led, room, span, recvbuf, count, type, op, MPIR_ALLREDUCE_TAG);
         if (!is_first(&led)) {
             tell_above(&led, recvbuf, count, type, MPIR_ALLREDUCE_TAG);

@@ -160,6 +160,8 @@ static void swap_blocks(led_t * led, const blocks_t * blocks, int tag)
         end_swap(led, &swap);
     if (part[!led->place].bytes)
         host_bcast(led, part[!led->place].buffer, part[!led->place].count, MPI_BYTE);
+    else
+        tell_host_of_failure(led);
 }
 
 /* All know what all have. All of it goes to one leader, and from there to all. `mine` NULL: it is in its place. */

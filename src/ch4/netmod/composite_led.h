@@ -143,25 +143,7 @@ MPL_STATIC_INLINE_PREFIX bool are_two_hosts(led_t * led)
     return true;
 }
 
-MPL_STATIC_INLINE_PREFIX int speaker_of_other(const led_t * led)
-{
-    return speaker_at(led, !led->place);
-}
-
 /* ---- data ---- */
-
-/* The part of a vector that each of two adds up, where it is long. False: each adds up all. */
-MPL_STATIC_INLINE_PREFIX bool halves_of(const data_t * all, data_t half[2])
-{
-    MPI_Aint extent, first = all->count / 2;
-
-    if (all->bytes <= PM_LEADERS_FLAT_LIMIT || first == 0)
-        return false;
-    MPIR_Datatype_get_extent_macro(all->type, extent);
-    half[0] = data_of(all->buffer, first, all->type);
-    half[1] = data_of((char *) all->buffer + first * extent, all->count - first, all->type);
-    return true;
-}
 
 /* Memory for vectors of any datatype; `*span` apart. What is to be freed is at `*memory`. NULL: there is none. */
 MPL_STATIC_INLINE_PREFIX char *vectors(int number, MPI_Aint count, MPI_Datatype type, MPI_Aint * span, void **memory)

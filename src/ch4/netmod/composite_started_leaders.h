@@ -34,7 +34,7 @@ typedef struct {
     size_t *begin;              /* by host, in both */
 } between_t;
 
-typedef enum { HEARING, ABOVE, MEETING, TELLING, ENDING, ENDED } stage_t;
+typedef enum { HEARING, ABOVE, TELLING, ENDING, ENDED } stage_t;
 
 typedef struct later {
     struct later *prev, *next;
@@ -393,46 +393,20 @@ static void add_all(later_t * it)
         note_error(&it->led, MPIR_Reduce_local(it->room + i * it->span, it->one.buffer, it->one.count, it->one.type, it->op));
 }
 
-/* Of two hosts, what add_two() does for those that are waited for. */
+/* Of two hosts: each tells the other what it has. What is added is apart from the sum, which has that of the first, as in add_two(). */
 static void meet(later_t * it)
 {
-    const int other = speaker_of_other(&it->led);
-    const int place = it->led.place;
-    char *room = it->room + last_room(it) * it->span;
-    data_t half[2];
+    const int place = it->led.place, other = speaker_at(&it->led, !place);
+    data_t mine = of_places(it, it->up, place, place + 1), others = of_places(it, it->up, !place, !place + 1);
 
-    if (it->up == BLOCKS || it->up == NOTHING) {
-        await_message(it, of_places(it, it->up, !place, !place + 1), other);
-        send_message(it, of_places(it, it->up, place, place + 1), other);
-    } else if (halves_of(&it->one, half)) {
-        await_message(it, data_of(room, half[place].count, it->one.type), other);
-        send_message(it, half[!place], other);
-    } else {
-        data_t apart = data_of(room, it->one.count, it->one.type);
+    if (it->up == ONE) {
+        data_t *apart = place == 0 ? &others : &mine;
+        *apart = data_of(it->room + last_room(it) * it->span, it->one.count, it->one.type);
         if (place == 1)
-            note_error(&it->led, copy_between(&it->one, &apart));
-        await_message(it, place == 0 ? apart : it->one, other);
-        send_message(it, place == 0 ? it->one : apart, other);
+            note_error(&it->led, copy_between(&it->one, apart));
     }
-}
-
-static void add_what_met(later_t * it)
-{
-    const int place = it->led.place;
-    data_t half[2], mine = it->one;
-    bool has_halves;
-
-    if (!it->meets || it->up != ONE)
-        return;
-    has_halves = halves_of(&it->one, half);
-    if (has_halves)
-        mine = half[place];
-    if (it->errflag == MPIR_ERR_NONE)
-        note_error(&it->led, MPIR_Reduce_local(it->room + last_room(it) * it->span, mine.buffer, mine.count, mine.type, it->op));
-    if (has_halves) {
-        await_message(it, half[!place], speaker_of_other(&it->led));
-        send_message(it, mine, speaker_of_other(&it->led));
-    }
+    await_message(it, others, other);
+    send_message(it, mine, other);
 }
 
 static void speak_above(later_t * it)
@@ -473,6 +447,8 @@ static void tell_all(later_t * it)
         return;
     if (it->exchanges)
         end_between(it);
+    if (it->meets && it->up == ONE && it->errflag == MPIR_ERR_NONE)
+        note_error(&it->led, MPIR_Reduce_local(it->room + last_room(it) * it->span, it->one.buffer, it->one.count, it->one.type, it->op));
     if (it->scans && is_first(led))
         scan_all(it);
     for (int rank = 0; it->down == BLOCKS && !it->exchanges && is_first(led) && it->blocks.copy && rank < led->comm->local_size; rank++) {
@@ -537,10 +513,6 @@ static bool has_ended(later_t * it)
                 break;
             case ABOVE:
                 (it->led.speaks ? speak_above : hear_from_host) (it);
-                break;
-            case MEETING:
-                if (it->led.speaks)
-                    add_what_met(it);
                 break;
             case TELLING:
                 if (it->led.speaks)

@@ -306,17 +306,16 @@ static void will_not_be_pulled(const MPIR_Request * sreq)
 static bool is_in_order(const pm_envelope * envelope, size_t total)
 {
     const MPIDIG_hdr_t *header = envelope->header;
-    size_t behind = envelope->header_size - sizeof *header;
-    int rendezvous;
+    const int rendezvous = MPIDIG_AM_SEND_GET_RNDV_ID(header->flags);
+    const MPIDI_COMPOSITE_generic_t generic = {
+        .is_announced = header->flags & MPIDIG_AM_SEND_FLAGS_RTS,
+        .is_generic = rendezvous == MPIDIG_RNDV_GENERIC,
+        .is_pulled = rendezvous == MPIDI_COMPOSITE_RNDV_PULL,
+        .data_size = header->data_sz,
+        .behind_size = header->rndv_hdr_sz
+    };
 
-    if (likely(!(header->flags & MPIDIG_AM_SEND_FLAGS_RTS)))
-        return header->data_sz == (MPI_Aint) total && total <= (size_t) MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE;
-    rendezvous = MPIDIG_AM_SEND_GET_RNDV_ID(header->flags);
-    if (total != 0 || header->data_sz < 0 || header->rndv_hdr_sz != (MPI_Aint) behind)
-        return false;
-    if (rendezvous == MPIDI_COMPOSITE_RNDV_PULL)
-        return MPIDI_COMPOSITE_may_be_announced(header + 1, behind);
-    return rendezvous == MPIDIG_RNDV_GENERIC && behind == 0;
+    return MPIDI_COMPOSITE_may_be_generic(&generic, total, (size_t) MPIR_CVAR_CH4_AM_PACK_BUFFER_SIZE, header + 1, envelope->header_size - sizeof *header);
 }
 
 /* Of a message more is to come than this piece. Apart: those that are whole, which are most, do not pay for it with registers. */

@@ -47,6 +47,10 @@ extern int MPIDI_COMPOSITE_hooks;
 /* In MPI_Waitany and MPI_Waitsome, after a round of progress; `completed` is that of the state (composite_hooks.c). */
 void MPIDI_COMPOSITE_wait_any(int *completed, int count, struct MPIR_Request *requests[]);
 
+/* In MPI_Waitall without statuses, of sends and receives that are complete: where there are threads those from `first` on are freed, under one lock
+ * instead of one for each. Answers the first that it left, which has an error (composite_hooks.c). */
+int MPIDI_COMPOSITE_free_complete(int first, int count, MPI_Request handles[], struct MPIR_Request *requests[]);
+
 /* In the progress thread (composite_hooks.c). */
 void MPIDI_COMPOSITE_wait_in_background(void);
 

@@ -71,11 +71,28 @@ inline int send_now(pm_peer *peer, const pm::Message &message)
     return 1;
 }
 
+// The same with a header of short_header bytes.
+template <class Used>
+inline int send_short_now(pm_peer *peer, const Used &used, int tag, const void *header, const void *data, std::size_t size)
+{
+    if (!used->try_send_short(static_cast<std::uint8_t>(tag), header, data, size)) [[unlikely]]
+        return 0;
+    accepted(peer);
+    count(peer, size);
+    return 1;
+}
+
 // Apart: a process with one thread, which has no gates, does not pay for it with registers.
 [[gnu::noinline]] int send_now_inside_gate(pm_peer *peer, const pm::Message &message)
 {
     InsideGateOf inside(peer);
     return send_now(peer, message);
+}
+
+[[gnu::noinline]] int send_short_now_inside_gate(pm_peer *peer, int tag, const void *header, const void *data, std::size_t size)
+{
+    InsideGateOf inside(peer);
+    return peer->queue.empty() ? send_short_now(peer, peer->used, tag, header, data, size) : 0;
 }
 
 int offer(pm_peer *peer, const pm::Message &message, void *cookie)
@@ -253,13 +270,10 @@ int pm_send_packed(pm_peer *peer, int tag, const void *header, size_t header_siz
 
 int pm_send_now(pm_peer *peer, int tag, const void *header, size_t header_size, const void *data, size_t size)
 {
-    if (header_size == pm::short_header && !peer->core->threads && peer->queue.empty()) [[likely]] {
-        if (!peer->used.alone()->try_send_short(static_cast<std::uint8_t>(tag), header, data, size)) [[unlikely]]
-            return 0;
-        accepted(peer);
-        count(peer, size);
-        return 1;
-    }
+    if (header_size == pm::short_header && !peer->core->threads && peer->queue.empty()) [[likely]]
+        return send_short_now(peer, peer->used.alone(), tag, header, data, size);
+    if (header_size == pm::short_header && peer->core->threads)
+        return send_short_now_inside_gate(peer, tag, header, data, size);
     pm::Message message{static_cast<std::uint8_t>(tag), header, header_size, {data, size, nullptr, nullptr}};
     if (peer->core->threads) [[unlikely]]
         return send_now_inside_gate(peer, message);
