@@ -146,7 +146,7 @@
 #define PM_SOME_FLAT_MEMBERS 16
 #define PM_SOME_TREE_BLOCK 2048
 
-/* Fuzzy barriers: up to how many hosts one is the hub for all.
+/* Fuzzy barriers: up to how many hosts one is the hub for all, from three on.
  * bench/run --only net_fuzzy */
 #define PM_STAR_HOSTS 8
 

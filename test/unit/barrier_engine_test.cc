@@ -291,6 +291,23 @@ TEST(BarrierEngine, HowManyMessages)
     }
 }
 
+// Neither waits for an answer: what the other one tells is all that it has to hear.
+TEST(BarrierEngine, TwoHostsTellEachOtherAtOnce)
+{
+    Job job({2, 1, true});
+    job.open(1);
+    job.start(0);
+    job.start(1);
+    EXPECT_EQ(job.messages, 2u);
+    for (std::size_t left : {1u, 0u}) {
+        ASSERT_TRUE(job.deliver_one());
+        job.poll(0);
+        job.poll(1);
+        EXPECT_EQ(job.in_flight(), left);
+    }
+    EXPECT_EQ(job.messages, 2u);
+}
+
 TEST(BarrierEngine, OnAHostTheLastOneRingsAllOthers)
 {
     Job job({3, 3, true});

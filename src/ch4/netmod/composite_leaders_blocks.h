@@ -144,27 +144,30 @@ static void begin_scattering(led_t * led, const blocks_t * blocks, int tag, MPIR
     }
 }
 
-/* Of two hosts: what each has to the other. */
+/* Of two hosts: what each has to the other. Ours goes to our host meanwhile; but if the other has nothing, not before we know that all is well there: our
+ * host hears of an error with what it is given. */
 static void swap_blocks(led_t * led, const blocks_t * blocks, int tag)
 {
     data_t part[2];
+    bool waits;
     swap_t swap;
 
     for (int place = 0; place < 2; place++)
         part[place] = data_of(blocks->flat + blocks->hosts[place], (MPI_Aint) (blocks->hosts[place + 1] - blocks->hosts[place]), MPI_BYTE);
+    waits = led->speaks && part[!led->place].bytes;
     if (led->speaks)
         begin_swap(led, part[led->place], part[!led->place], tag, &swap);
+    if (led->speaks && !waits)
+        end_swap(led, &swap);
     if (part[led->place].bytes)
         host_bcast(led, part[led->place].buffer, part[led->place].count, MPI_BYTE);
-    if (led->speaks)
+    if (waits)
         end_swap(led, &swap);
     if (part[!led->place].bytes)
         host_bcast(led, part[!led->place].buffer, part[!led->place].count, MPI_BYTE);
-    else
-        tell_host_of_failure(led);
 }
 
-/* All know what all have. All of it goes to one leader, and from there to all. `mine` NULL: it is in its place. */
+/* All know what all have. All of it goes to one leader, and from there to all; or from each of two hosts to the other. `mine` NULL: it is in its place. */
 static int leaders_allgather(const data_t * mine, const parts_t * all, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
     led_t led;
