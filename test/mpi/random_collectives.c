@@ -1,10 +1,10 @@
 /* Usage: random_collectives [random] [many] [--seed N] [--steps N] [--step N] [--only NAME] [--live N] [--kill N] [--all MODE]
- *     [--largest BYTES] [--late N]
+ *     [--largest BYTES] [--late N] [--patience SECONDS]
  * Random collectives against a model: every rank computes by itself what must come out, from values that are a function of seed, step,
  * rank and index. Everything is drawn from the seed: operation, communicator, root, datatypes (with gaps, and others on other ranks with
  * the same signature), counts, MPI_IN_PLACE, operators, blocking or in flight or persistent, and who comes late. A buffer is compared as a
  * whole: gaps in it and guards around it must be what they were.
- * What fails prints the seed and the step; `--seed S --step N --steps 1` does that step again. A step that does not end says so, too.
+ * What fails prints the seed and the step; `--seed S --step N --steps 1` does that step again. A step that does not end in 120 seconds, or in those of --patience, says so, too.
  * --all flight: every step has several in flight, some of them long.
  * many: as many communicators as --live, all in use. --kill N: in step N one rank kills itself between others that go on.
  * --largest BYTES: of all that a call moves. --late N: one of N ranks comes late to a step; 0: none does.
@@ -16,11 +16,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEP_LIMIT_S = 120, GUARD = 64, IN_FLIGHT_LIMIT = 5, UNIT_LIMIT = 4, REBUILD = 64 };
+enum { GUARD = 64, IN_FLIGHT_LIMIT = 5, UNIT_LIMIT = 4, REBUILD = 64 };
 
 static uint64_t seed = 1;
 static long steps = 300, first_step, step, kill_step = -1;
 static int live = 2000, late = 12, largest = 1 << 20;
+static unsigned patience = 120;  /* seconds for a step */
 static const char *only;
 static int in_flight;           /* always */
 
@@ -821,7 +822,7 @@ static void random_ones(void)
 {
     signal(SIGALRM, too_long);
     for (step = first_step; step < first_step + steps; step++) {
-        alarm(STEP_LIMIT_S);
+        alarm(patience);
         if (step == first_step || step % REBUILD == 0) {
             if (step > first_step)
                 free_shapes();
@@ -883,6 +884,8 @@ int main(int argc, char **argv)
             live = atoi(value);
         else if (strcmp(name, "--late") == 0)
             late = atoi(value);
+        else if (strcmp(name, "--patience") == 0)
+            patience = (unsigned) atoi(value);
         else if (strcmp(name, "--largest") == 0)
             largest = atoi(value);
         else if (strcmp(name, "--only") == 0)
