@@ -204,7 +204,7 @@ static int leaders_barrier(MPIR_Comm * comm, MPIR_Errflag_t * errflag)
     bool two;
 
     LEAD(&led, comm, -1, PM_FLAT, errflag);
-    two = are_two_hosts(&led);
+    two = pair_up(&led);
     if (team) {
         team->collective = MPIDI_COMPOSITE_IN_BARRIER;
         note_error(&led, enter_with_nothing(team));
@@ -259,7 +259,7 @@ static int leaders_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count,
     bool two, apart;
 
     LEAD(&led, comm, -1, shape_for(count, type), errflag);
-    two = are_two_hosts(&led);
+    two = pair_up(&led);
     apart = two && led.place == 1;
     if (led.speaks) {
         room = get_vectors(&led, two + led.tree.branches, count, type, &span, &memory);

@@ -149,19 +149,19 @@ static void begin_scattering(led_t * led, const blocks_t * blocks, int tag, MPIR
 static void swap_blocks(led_t * led, const blocks_t * blocks, int tag)
 {
     data_t part[2];
-    bool waits;
     swap_t swap;
+    bool knows_later;
 
     for (int place = 0; place < 2; place++)
         part[place] = data_of(blocks->flat + blocks->hosts[place], (MPI_Aint) (blocks->hosts[place + 1] - blocks->hosts[place]), MPI_BYTE);
-    waits = led->speaks && part[!led->place].bytes;
+    knows_later = part[!led->place].bytes > 0;
     if (led->speaks)
         begin_swap(led, part[led->place], part[!led->place], tag, &swap);
-    if (led->speaks && !waits)
+    if (led->speaks && !knows_later)
         end_swap(led, &swap);
     if (part[led->place].bytes)
         host_bcast(led, part[led->place].buffer, part[led->place].count, MPI_BYTE);
-    if (waits)
+    if (led->speaks && knows_later)
         end_swap(led, &swap);
     if (part[!led->place].bytes)
         host_bcast(led, part[!led->place].buffer, part[!led->place].count, MPI_BYTE);
@@ -178,7 +178,7 @@ static int leaders_allgather(const data_t * mine, const parts_t * all, MPIR_Comm
     LAY_OUT_BLOCKS(&led, all, &blocks);
     get_room_for_all(&led, all, &blocks);
     host_gather(&led, mine ? mine : &own, mine == NULL, &blocks, all);
-    if (are_two_hosts(&led)) {
+    if (pair_up(&led)) {
         swap_blocks(&led, &blocks, MPIR_ALLGATHER_TAG);
     } else {
         if (led.speaks)

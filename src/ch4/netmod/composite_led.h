@@ -133,8 +133,8 @@ MPL_STATIC_INLINE_PREFIX int led_to(led_t * led)
     return led->mpi_errno;
 }
 
-/* What all tell all: two hosts tell each other at once, and there is nobody above or below. All ranks answer the same. */
-MPL_STATIC_INLINE_PREFIX bool are_two_hosts(led_t * led)
+/* What all tell all: if there are two hosts they tell each other at once, and from then on nobody is above or below. All ranks answer the same. */
+MPL_STATIC_INLINE_PREFIX bool pair_up(led_t * led)
 {
     if (led->leaders.hosts != 2)
         return false;

@@ -744,7 +744,7 @@ static int led_ibarrier(MPIR_Comm * comm, MPIR_Request ** request)
     later_t *it = make_later(comm, -1, PM_FLAT, NOTHING, NOTHING, &mpi_errno);
 
     if (mpi_errno == MPI_SUCCESS) {
-        it->meets = are_two_hosts(&it->led);
+        it->meets = pair_up(&it->led);
         choose_teams(it);
     }
     return start_later(it, MPIDI_COMPOSITE_IN_BARRIER, mpi_errno, request);
@@ -781,7 +781,7 @@ static int led_ireduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_D
         it->own = data_of(it->in_place ? recvbuf : sendbuf, count, type);
         it->one = data_of(has_place ? recvbuf : NULL, count, type);
         it->op = op;
-        it->meets = to_all && are_two_hosts(&it->led);
+        it->meets = to_all && pair_up(&it->led);
         choose_teams(it);
         mpi_errno = make_room_to_add(it, has_place);
     }
@@ -833,7 +833,7 @@ static int led_iallgather(const data_t * mine, const parts_t * all, MPIR_Comm * 
         it->own = mine ? *mine : part_of(&it->all, comm->rank);
         it->one = bytes_at(it->blocks.flat, 0, it->blocks.hosts[it->led.leaders.hosts]);
         it->takes = true;
-        it->meets = are_two_hosts(&it->led);
+        it->meets = pair_up(&it->led);
         choose_teams(it);
     }
     return start_later(it, collective, mpi_errno, request);
