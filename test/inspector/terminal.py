@@ -21,6 +21,7 @@ TABLE = "ranks are on host"
 class Screen:
     def __init__(self, rows, columns):
         self.lines, self.row, self.column, self.first = [[]], 0, 0, 0
+        self.last_table = []
         self.faults = set()
         self.resize(rows, columns)
 
@@ -55,6 +56,7 @@ class Screen:
                 self.faults.add("up beyond the first line")
             self.row = max(self.row - number, self.first)
         elif letter == "J":
+            self.keep_table()
             del self.lines[self.row][self.column:], self.lines[self.row + 1:]
         else:
             self.faults.add("sequence that ends in " + letter)
@@ -68,6 +70,12 @@ class Screen:
 
     def text(self, begin=0):
         return ["".join(line) for line in self.lines[begin:]]
+
+    def keep_table(self):
+        """A table is whole when it is erased, or when nothing follows: what is read at once may end within one."""
+        shown = self.text(self.first)
+        if any(TABLE in line for line in shown):
+            self.last_table = shown
 
 
 def set_size(terminal, rows, columns):
@@ -95,7 +103,7 @@ def main():
         modes[3] |= termios.NOFLSH
         termios.tcsetattr(0, termios.TCSANOW, modes)
         os.execvp(sys.argv[at + 1], sys.argv[at + 1:])
-    screen, tables, last, end = Screen(rows, columns), 0, [], time.monotonic() + LIMIT
+    screen, tables, end = Screen(rows, columns), 0, time.monotonic() + LIMIT
     while True:
         if not select.select([terminal], [], [], max(0, end - time.monotonic()))[0]:
             os.kill(process, signal.SIGKILL)
@@ -106,11 +114,12 @@ def main():
             break
         screen.feed(text)
         if TABLE in text:
-            tables, last = tables + 1, screen.text(screen.first)
+            tables += 1
         while acts and tables >= acts[0][0]:
             act(terminal, screen, acts.pop(0)[1])
     status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    print("\n".join(["|" + line for line in last] + [">" + line for line in screen.text()] + sorted(screen.faults) + ["status " + str(status)]))
+    screen.keep_table()
+    print("\n".join(["|" + line for line in screen.last_table] + [">" + line for line in screen.text()] + sorted(screen.faults) + ["status " + str(status)]))
 
 
 main()
