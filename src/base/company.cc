@@ -39,6 +39,10 @@ void Company::glance()
         here_ = switches != switches_;
         switches_ = switches;
     }
+    if (here_ || took > std::chrono::microseconds(PM_MICROSECONDS_OF_COMPANY))
+        alone_ = 0;
+    else if (++alone_ >= PM_GLANCES_ALONE)
+        not_before_ = before + took + std::chrono::microseconds(PM_MICROSECONDS_ALONE);
 }
 
 }  // namespace pm

@@ -8,11 +8,15 @@
  * who yields gets its share of the core, as long as others compute; so where it is known to be long, a few yields come before sleep. Who has a
  * core for itself yields once early, to see whether it has: that takes 0.3 us, so not in a short wait. Who gives the core back within
  * PM_MICROSECONDS_OF_COMPANY waits, too: in a collective it looks for a tenth of a millisecond before it yields. Who computes keeps it for some milliseconds.
+ * Who has found nobody PM_GLANCES_ALONE times does not look for PM_MICROSECONDS_ALONE: over a network every wait is long enough for a look, and a
+ * tenth of the time of a short message.
  * bench/run --only pingpong; bench/run --only coll --ranks 2,8; bench/run --only idle */
 #define PM_POLLS_OWN_CORE 4000
 #define PM_POLLS_BEFORE_GLANCE 400
 #define PM_MICROSECONDS_OF_COMPANY 500
 #define PM_TURNS_WITHOUT_GLANCE 4
+#define PM_GLANCES_ALONE 4
+#define PM_MICROSECONDS_ALONE 200
 #define PM_YIELDS_OWN_CORE 200
 #define PM_POLLS_SHARED_CORE 1
 #define PM_YIELDS_SHARED_CORE 4000

@@ -57,6 +57,25 @@ TEST(Company, IsWhoGivesTheCoreBackSoon)
     }).join();
 }
 
+// Whoever was alone for long does not look each time.
+TEST(Company, IsFoundByWhoWasAlone)
+{
+    std::thread([] {
+        bind_to_one_core();
+        Company company;
+        for (int i = 0; i < many; ++i)
+            company.glance();
+        std::atomic<bool> ends = false;
+        std::thread other([&] {
+            while (!ends)
+                sched_yield();
+        });
+        EXPECT_TRUE(comes_to(company, true));
+        ends = true;
+        other.join();
+    }).join();
+}
+
 // As a rank does in a collective.
 TEST(Company, IsWhoLooksForAWhileBeforeItGivesTheCoreBack)
 {
