@@ -181,6 +181,13 @@ struct Codec<T> {
     static T read(Reader &from) { return from.value<T>(); }
 };
 
+// Whoever sent it: only 0 and 1 are values of a bool.
+template <>
+struct Codec<bool> {
+    static void write(Writer &to, bool value) { to.value(value); }
+    static bool read(Reader &from) { return from.value<char>() != 0; }
+};
+
 template <class T>
 void write_elements(Writer &to, const T *elements, std::size_t count)
 {
