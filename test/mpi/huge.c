@@ -1,8 +1,8 @@
 /* Usage: huge PART, by two ranks or more
  *
  * One operation of more than 2^31 bytes. The buffers are that large and take little memory: the same few pages again and again, of
- * a number that no power of two is a multiple of, so that bytes that land 2^31 or 2^32 away from their place are noticed. The part
- * `late` is multicast to a rank that has no memory for what it does not receive, and must fail. */
+ * a number that no power of two is a multiple of, so that bytes that land 2^31 or 2^32 away from their place are noticed; the end has pages of its
+ * own, so that bytes that do not come are, too. The part `late` is multicast to a rank that has no memory for what it does not receive, and must fail. */
 #define _GNU_SOURCE
 #include "expect.h"
 
@@ -13,17 +13,29 @@
 enum { tag = 5, period = 63 << 20 };
 static const MPI_Count size = ((MPI_Count) 1 << 31) + 12347;
 
-/* `size` bytes of address space, and behind `whole` bytes a page that is there only once. */
-static const size_t whole = ((((size_t) 1 << 31) + 12347) / period + 1) * period;
-
-static unsigned char *folded(void)
+/* Where the pages of `length` bytes end: behind them there is one that is there only once. */
+static size_t behind(size_t length)
 {
+    return (length + period - 1) / period * period;
+}
+
+/* Where the pages begin that the end has for itself. */
+static size_t tail_of(size_t length)
+{
+    return (length - (64 << 10)) / 4096 * 4096;
+}
+
+static unsigned char *folded(size_t length)
+{
+    const size_t tail = tail_of(length);
     int file = memfd_create("huge", 0);
-    unsigned char *start = mmap(NULL, whole + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    unsigned char *start = mmap(NULL, behind(length) + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     int bad = file < 0 || ftruncate(file, period) != 0 || start == MAP_FAILED;
 
-    for (size_t at = 0; !bad && at < whole; at += period)
+    for (size_t at = 0; !bad && at < behind(length); at += period)
         bad = mmap(start + at, period, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED;
+    if (!bad)
+        bad = mmap(start + tail, length / 4096 * 4096 + 4096 - tail, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED;
     if (bad) {
         perror("huge: a buffer of 2 GB of address space");
         MPI_Abort(MPI_COMM_WORLD, 1);
@@ -34,22 +46,42 @@ static unsigned char *folded(void)
 
 static unsigned char byte_at(size_t place)
 {
+    place %= period;
     return (unsigned char) (mix(place / 4096) >> place % 8);
+}
+
+/* As if its first byte were the one at `shift`. */
+static void fill_from(unsigned char *buffer, size_t length, size_t shift)
+{
+    for (size_t i = 0; i < period; i++)
+        buffer[i] = byte_at(i + shift);
+    for (size_t i = tail_of(length); i < length; i++)
+        buffer[i] = byte_at(i + shift);
+}
+
+static void check_from(const unsigned char *buffer, size_t length, size_t shift)
+{
+    size_t i = 0, end = tail_of(length);
+
+    while (i < period && buffer[i] == byte_at(i + shift))
+        i++;
+    EXPECT(i == period, "byte %zu of every %d is wrong", i, period);
+    while (end < length && buffer[end] == byte_at(end + shift))
+        end++;
+    EXPECT(end == length, "byte %zu of %zu is wrong", end, length);
+    while (end % 4096 != 0 && buffer[end] == 0)
+        end++;
+    EXPECT(end % 4096 == 0 || end < length, "byte %zu is written, behind all %zu", end, length);
 }
 
 static void fill(unsigned char *buffer)
 {
-    for (size_t i = 0; i < period; i++)
-        buffer[i] = byte_at(i);
+    fill_from(buffer, size, 0);
 }
 
 static void check(const unsigned char *buffer)
 {
-    size_t i = 0;
-
-    while (i < period && buffer[i] == byte_at(i))
-        i++;
-    EXPECT(i == period, "byte %zu of every %d is wrong", i, period);
+    check_from(buffer, size, 0);
 }
 
 static void check_size(MPI_Status *status)
@@ -77,17 +109,18 @@ static void on_huge(const MPIX_Am_message *message, void *state)
 /* The parts on windows; false when it is none. Rank 1 gets it, and in wbcast all do. */
 static int one_sided(unsigned char *buffer, MPI_Datatype large)
 {
-    static const char *const parts[] = { "put", "get", "flag", "countup", "copy", "wbcast", "offer", "mpi_put", "mpi_get" };
-    const MPI_Aint flag_at = (MPI_Aint) whole;
+    static const char *const parts[] = { "put", "get", "flag", "countup", "copy", "wbcast", "offer", "mpi_put", "mpi_get", "accumulate", "get_accumulate" };
+    enum { PARTS = sizeof parts / sizeof parts[0] };
+    const MPI_Aint flag_at = (MPI_Aint) behind(size);
     volatile int sent = 0, there = 0, *word = (volatile int *) (buffer + flag_at);
     int which = 0, flag = 0;
     MPI_Win win;
 
-    while (which < 9 && strcmp(part, parts[which]) != 0)
+    while (which < PARTS && strcmp(part, parts[which]) != 0)
         which++;
-    if (which == 9)
+    if (which == PARTS)
         return 0;
-    MPI_Win_create(buffer, (MPI_Aint) whole + 4096, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_create(buffer, flag_at + 4096, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     MPI_Win_lock_all(0, win);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0 && which == 0)
@@ -110,6 +143,10 @@ static int one_sided(unsigned char *buffer, MPI_Datatype large)
         MPI_Put(buffer, 1, large, 1, 0, 1, large, win);
     else if (rank == 1 && which == 8)
         MPI_Get(buffer, 1, large, 0, 0, 1, large, win);
+    else if (rank == 0 && which == 9)
+        MPI_Accumulate(buffer, 1, large, 1, 0, 1, large, MPI_BOR, win);
+    else if (rank == 1 && which == 10)
+        MPI_Get_accumulate(NULL, 0, MPI_BYTE, buffer, 1, large, 0, 0, 1, large, MPI_NO_OP, win);
 
     if (rank == 1 && (which == 0 || which == 4))
         MPIX_Win_wait_notify(win, 3);
@@ -155,7 +192,7 @@ static int collective(unsigned char *buffer, MPI_Datatype large)
         all = 1;
     } else if (strcmp(part, "reduce") == 0 || strcmp(part, "allreduce") == 0) {
         /* Others have zeros, and each page is written the same many times. */
-        unsigned char *result = folded();
+        unsigned char *result = folded(size);
         all = part[0] == 'a';
         if (all)
             MPI_Allreduce_c(buffer, result, size, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
@@ -167,6 +204,49 @@ static int collective(unsigned char *buffer, MPI_Datatype large)
     }
     if (all || to_second)
         check(buffer);
+    return 1;
+}
+
+/* The parts that are collectives of a bitmap; false when it is none. All are members. What a block has begins where the block will begin, or in an
+ * alltoall, where each rank sends and gets blocks, a block further for each rank. */
+static int bitmap_collective(unsigned char *buffer, MPI_Datatype large, const MPIX_Bitmap * all)
+{
+    const size_t blocks = (size_t) size * (size_t) ranks, mine = (size_t) size * (size_t) rank % period;
+    unsigned char *result;
+
+    if (strcmp(part, "bitmap_reduce") == 0 || strcmp(part, "bitmap_allreduce") == 0) {
+        result = folded(size);
+        if (strcmp(part, "bitmap_reduce") == 0)
+            MPIX_Bitmap_reduce(buffer, result, size, MPI_BYTE, MPI_BOR, 1, all, MPI_COMM_WORLD);
+        else
+            MPIX_Bitmap_allreduce(buffer, result, size, MPI_BYTE, MPI_BOR, all, MPI_COMM_WORLD);
+        if (rank == 1 || strcmp(part, "bitmap_allreduce") == 0)
+            check(result);
+        return 1;
+    }
+    if (strncmp(part, "bitmap_", 7) != 0)
+        return 0;
+    buffer = folded(blocks + period);
+    result = folded(blocks);
+    fill_from(buffer, blocks + period, 0);
+    if (strcmp(part, "bitmap_gather") == 0) {
+        MPIX_Bitmap_gather(buffer + mine, 1, large, result, 1, large, 0, all, MPI_COMM_WORLD);
+        if (rank == 0)
+            check_from(result, blocks, 0);
+    } else if (strcmp(part, "bitmap_allgather") == 0) {
+        MPIX_Bitmap_allgather(buffer + mine, 1, large, result, 1, large, all, MPI_COMM_WORLD);
+        check_from(result, blocks, 0);
+    } else if (strcmp(part, "bitmap_scatter") == 0) {
+        result = folded(size);
+        MPIX_Bitmap_scatter(buffer, 1, large, result, 1, large, 0, all, MPI_COMM_WORLD);
+        check_from(result, size, mine);
+    } else if (strcmp(part, "bitmap_alltoall") == 0) {
+        fill_from(buffer, blocks + period, mine);
+        MPIX_Bitmap_alltoall(buffer, 1, large, result, 1, large, all, MPI_COMM_WORLD);
+        check_from(result, blocks, mine);
+    } else {
+        fault("there is no such collective of a bitmap");
+    }
     return 1;
 }
 
@@ -191,7 +271,7 @@ int main(int argc, char **argv)
     MPI_Type_contiguous((int) (size / 5), MPI_BYTE, &block);
     MPI_Type_contiguous(5, block, &large);
     MPI_Type_commit(&large);
-    buffer = folded();
+    buffer = folded(size);
     if (rank == 0)
         fill(buffer);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -227,7 +307,7 @@ int main(int argc, char **argv)
     } else if (strcmp(part, "bcast") == 0) {
         MPIX_Bitmap_bcast(buffer, size, MPI_BYTE, 0, all, MPI_COMM_WORLD);
         check(buffer);
-    } else if (collective(buffer, large) || one_sided(buffer, large)) {
+    } else if (collective(buffer, large) || one_sided(buffer, large) || bitmap_collective(buffer, large, all)) {
         /* has been done */
     } else if (strcmp(part, "send") == 0) {
         if (rank == 0)
@@ -261,8 +341,8 @@ int main(int argc, char **argv)
         while (rank == 1)
             MPIX_Mcast_iprobe(0, tag, MPI_COMM_WORLD, &found, &status);
     } else {
-        fault("the parts are mcast, imcast, truncated, bcast, put, get, flag, countup, copy, wbcast, offer, mpi_put, mpi_get, mpi_bcast, gatherv, scatterv, allgatherv, reduce,"
-              " allreduce, send, am, late");
+        fault("the parts are mcast, imcast, truncated, bcast, put, get, flag, countup, copy, wbcast, offer, mpi_put, mpi_get, accumulate, get_accumulate, mpi_bcast, gatherv, scatterv, allgatherv, reduce,"
+              " allreduce, bitmap_reduce, bitmap_allreduce, bitmap_gather, bitmap_scatter, bitmap_allgather, bitmap_alltoall, send, am, late");
     }
     long mine = atomic_load(&wrong), sum = 0;
     MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
