@@ -5,6 +5,7 @@ which the machine is quiet. A measurement says when, of which commit, by which c
 MPIs and how much others disturbed it; its rows have a value for each repetition, null where there is none. All measurements of a file are of one
 kind of machine: a median over two of them would be of neither."""
 
+import collections
 import json
 import os
 import subprocess
@@ -93,7 +94,16 @@ def keep(folder, program, new, add):
 
 
 def runs(measurements):
-    """As they were measured; a repetition of one measurement is none of another, and one of a kind of machine has no ratio to one of another kind."""
-    return [{"mpi": mpi, "repetition": (kind(one["machine"]), i, repetition), "value": value, **{name: row[name] for name in ("bench", "metric", "size", "ranks", "unit")}}
-            for i, one in enumerate(measurements) for row in one["rows"] for mpi, values in row["values"].items()
-            for repetition, value in enumerate(values) if value is not None]
+    """As they were measured. A repetition is one of a command that ran once, whatever programs it measured; and one of a kind of machine has no
+    ratio to one of another kind."""
+    found, times = [], collections.Counter()
+    for one in measurements:
+        session = (kind(one["machine"]), one["command"], one["seed"])
+        for bench in {row["bench"] for row in one["rows"]}:
+            times[bench, session] += 1
+        for row in one["rows"]:
+            about = {name: row[name] for name in ("bench", "metric", "size", "ranks", "unit")}
+            for mpi, values in row["values"].items():
+                found += [{"mpi": mpi, "repetition": (*session, times[row["bench"], session], repetition), "value": value, **about}
+                          for repetition, value in enumerate(values) if value is not None]
+    return found
