@@ -1,6 +1,6 @@
 /* Collectives that fail at one rank. It finds no memory: nobody waits for ever, and who is told of no error has the right result; each
  * allocation that a call makes fails once, at the first rank of a host and at the last one. Or it expects another size: that is an error of
- * this call, and not of the next.
+ * this call, and not of the next. What is said of an error names the call and a reason.
  * Those with counts for each rank are left out: MPICH does not look whether it has memory for its copies of them.
  * With several hosts, or what MPICH takes for them (MPIR_CVAR_NUM_CLIQUES), the first rank speaks for its host. */
 #include "expect.h"
@@ -231,6 +231,50 @@ static void other_lengths(void)
         }
 }
 
+/* One rank has another count: who has an error can say which. Afterwards the ranks of a host have no team any more, and what is long goes on piece by
+ * piece, all of which fail. */
+static void texts(void)
+{
+    const struct { const char *name; int (*call)(void); } calls[] = { {"MPI_Allreduce", allreduce}, {"MPI_Allgather", allgather}, {"MPI_Bcast", bcast},
+        {"MPI_Reduce", reduce} };
+    const int counts[] = { 2, 1000, 50000 };
+    const size_t pieces = (size_t) 80 << 20;
+
+    type = MPI_INT;
+    for (unsigned which = 0; which < sizeof calls / sizeof calls[0]; which++)
+        for (unsigned size = 0; size < sizeof counts / sizeof counts[0]; size++)
+            for (int wrong = 0; wrong < ranks; wrong += ranks - 1) {
+                int error, failed, all, class = MPI_SUCCESS, length, lines = 0;
+                char text[MPI_MAX_ERROR_STRING];
+
+                MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+                MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+                for (int i = 0; i < 3; i++)
+                    MPI_Barrier(comm);
+                count = counts[size] + (rank == wrong);
+                error = calls[which].call();
+                failed = error != MPI_SUCCESS;
+                MPI_Allreduce(&failed, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+                EXPECT(all > 0, "%s: no error, though rank %d has another count", calls[which].name, wrong);
+                MPI_Error_string(error, text, &length);
+                for (const char *at = text; failed && (at = strchr(at, '\n')) != NULL; at++)
+                    lines++;
+                MPI_Error_class(error, &class);
+                EXPECT(!failed || (strstr(text, calls[which].name) && lines >= 2 && !strstr(text, "Unknown")), "%s: class %d, \"%s\"", calls[which].name, class,
+                       text);
+                MPI_Comm_free(&comm);
+            }
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    count = 1000 + (rank == ranks - 1);
+    allreduce();
+    char *long_one = calloc(pieces, 1);
+    MPI_Bcast(long_one, (int) pieces, MPI_CHAR, 0, comm);
+    free(long_one);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
     const struct part parts[] = {
@@ -238,6 +282,7 @@ int main(int argc, char **argv)
         { "later", all_later, 2, 0 },
         { "other_sizes", other_sizes, 2, 0 },
         { "other_lengths", other_lengths, 2, 0 },
+        { "texts", texts, 2, 0 },
     };
     MPI_Init(&argc, &argv);
     for (int i = 0; i < ranks_max * longest * 2; i++)

@@ -53,10 +53,8 @@ typedef struct {
 
 static void note(group_t * group, int result)
 {
-    if (result) {
-        group->errflag = MPIX_ERR_PROC_FAILED == MPIR_ERR_GET_CLASS(result) ? MPIR_ERR_PROC_FAILED : MPIR_ERR_OTHER;
-        MPIR_ERR_ADD(group->mpi_errno, result);
-    }
+    if (unlikely(result))
+        MPIDI_COMPOSITE_note_error(&group->mpi_errno, &group->errflag, result);
 }
 
 static int check_members(const MPIX_Bitmap members[], int root, MPIR_Comm * comm)

@@ -8,6 +8,8 @@
 int MPIDI_COMPOSITE_coll_init(void);            /* PM_OK or PM_FAILED */
 void MPIDI_COMPOSITE_coll_finalize(void);
 void MPIDI_COMPOSITE_coll_comm_free(MPIR_Comm * comm);
+/* What a step of a collective has come to, `result`, beside what is known already. */
+void MPIDI_COMPOSITE_note_error(int *mpi_errno, MPIR_Errflag_t * errflag, int result);
 
 /* All ranks are of this job, so that hosts have the same numbers at all: other jobs number them in their own way. */
 MPL_STATIC_INLINE_PREFIX bool MPIDI_COMPOSITE_knows_hosts(const MPIR_Comm * comm)

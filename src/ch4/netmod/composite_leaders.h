@@ -88,11 +88,12 @@ static void tell_above(led_t * led, const void *data, MPI_Aint count, MPI_Dataty
 static void hear_below(led_t * led, char *room, MPI_Aint span, void *sum, MPI_Aint count, MPI_Datatype type, MPI_Op op, int tag)
 {
     MPIR_Request *requests[PM_BRANCHES_MAX];
+    const MPI_Aint bytes = (MPI_Aint) data_of(sum, count, type).bytes;
 
     for (int i = 0; i < led->tree.branches; i++)
         begin_receive(led, room ? room + i * span : NULL, count, type, led->tree.below[i].place, tag, &requests[i]);
     for (int i = 0; i < led->tree.branches; i++) {
-        wait_for(led, &requests[i]);
+        wait_for_bytes(led, &requests[i], bytes);
         if (room && *led->errflag == MPIR_ERR_NONE)
             note_error(led, MPIR_Reduce_local(room + i * span, sum, count, type, op));
     }
@@ -252,7 +253,7 @@ static int leaders_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count,
                              MPIR_Errflag_t * errflag)
 {
     led_t led;
-    MPIR_Request *requests[PM_BRANCHES_MAX];
+    MPIR_Request *requests[PM_BRANCHES_MAX], *heard;
     void *memory = NULL;
     char *room = NULL;
     MPI_Aint span = 0;
@@ -269,8 +270,8 @@ static int leaders_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count,
         hear_below(&led, room, span, recvbuf, count, type, op, MPIR_ALLREDUCE_TAG);
         if (!is_first(&led)) {
             tell_above(&led, recvbuf, count, type, MPIR_ALLREDUCE_TAG);
-            note_error(&led, MPIC_Recv(recvbuf, count, type, speaker_at(&led, led.tree.parent), MPIR_ALLREDUCE_TAG, comm, MPI_STATUS_IGNORE,
-                                       errflag));
+            begin_receive(&led, recvbuf, count, type, led.tree.parent, MPIR_ALLREDUCE_TAG, &heard);
+            wait_for_bytes(&led, &heard, (MPI_Aint) data_of(recvbuf, count, type).bytes);
         }
         begin_telling(&led, recvbuf, count, type, MPIR_ALLREDUCE_TAG, requests);
     } else {

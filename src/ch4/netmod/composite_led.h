@@ -116,11 +116,8 @@ MPL_STATIC_INLINE_PREFIX bool is_first(const led_t * led)
 
 MPL_STATIC_INLINE_PREFIX void note_error(led_t * led, int result)
 {
-    if (likely(result == MPI_SUCCESS))
-        return;
-    if (*led->errflag != MPIR_ERR_PROC_FAILED)
-        *led->errflag = MPIX_ERR_PROC_FAILED == MPIR_ERR_GET_CLASS(result) ? MPIR_ERR_PROC_FAILED : MPIR_ERR_OTHER;
-    MPIR_ERR_ADD(led->mpi_errno, result);
+    if (unlikely(result))
+        MPIDI_COMPOSITE_note_error(&led->mpi_errno, led->errflag, result);
 }
 
 /* What came of it. */

@@ -191,3 +191,25 @@ void MPIDI_COMPOSITE_partitions_free(MPIR_Request * request)
     MPL_free(PART(request).ready);
     PART(request).ready = NULL;
 }
+
+/* ---- Texts of errors: MPICH writes beyond a text that is shorter than the list of where an error was ---- */
+
+void MPIDI_COMPOSITE_print_error_stack(void (*print)(int, char *, int), int errorcode, char *text, int room)
+{
+    /* More than as many entries as MPICH keeps. */
+    const int enough = 1 << 17;
+    char *whole = MPL_malloc(enough, MPL_MEM_OTHER);
+
+    if (room <= 0)
+        goto fn_exit;
+    text[0] = '\0';
+    if (whole == NULL)
+        goto fn_exit;
+    whole[0] = '\0';
+    print(errorcode, whole, enough);
+    MPL_strncpy(text, whole, room);
+    text[room - 1] = '\0';
+
+  fn_exit:
+    MPL_free(whole);
+}

@@ -36,6 +36,9 @@ int MPIDI_COMPOSITE_partitions_ready(struct MPIR_Request *request, int n, const 
 int MPIDI_COMPOSITE_partition_asked(struct MPIR_Request *request, int partition);
 void MPIDI_COMPOSITE_partitions_free(struct MPIR_Request *request);
 
+/* What `print` writes, as far as there is `room`, which it does not keep to. */
+void MPIDI_COMPOSITE_print_error_stack(void (*print)(int, char *, int), int errorcode, char *text, int room);
+
 /* composite_spawn.c. The cards of all ranks of the local group, whole, as MPIDI_COMPOSITE_get_local_upids() returns its own. */
 int MPIDI_COMPOSITE_get_cards(struct MPIR_Comm *comm, int **sizes, char **cards);
 
