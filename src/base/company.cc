@@ -30,6 +30,7 @@ void Company::glance()
     if (before < not_before_)
         return;
     sched_yield();
+    ++yields_;
     const Time took = clock_now() - before;
     here_ = false;
     if (took > std::chrono::microseconds(PM_MICROSECONDS_OF_COMPANY)) {
@@ -41,7 +42,9 @@ void Company::glance()
     }
     if (here_ || took > std::chrono::microseconds(PM_MICROSECONDS_OF_COMPANY))
         alone_ = 0;
-    else if (++alone_ >= PM_GLANCES_ALONE)
+    else if (alone_ < PM_GLANCES_ALONE)
+        ++alone_;
+    if (alone_ == PM_GLANCES_ALONE)
         not_before_ = before + took + std::chrono::microseconds(PM_MICROSECONDS_ALONE);
 }
 

@@ -17,12 +17,14 @@ public:
     bool is_here() const { return here_; }
 
     void glance();
+    std::uint64_t yields() const { return yields_; }
 
 private:
     std::int64_t switches_ = 0;  // of this thread, against its will; a yield to somebody counts as one
     Time not_before_{};          // shall a call yield
     int alone_ = 0;              // glances in a row that found nobody
     bool here_ = false;
+    std::uint64_t yields_ = 0;
 };
 
 }  // namespace pm

@@ -166,7 +166,11 @@ template <class T>
 struct Codec;
 
 template <class T>
-concept Plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_reference_v<T>;
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+template <class T>
+concept Plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_reference_v<T> && !IsOptional<T>::value;
 template <class T>
 struct IsView : std::false_type {};
 template <class T, std::size_t N>
@@ -181,7 +185,7 @@ struct Codec<T> {
     static T read(Reader &from) { return from.value<T>(); }
 };
 
-// Whoever sent it: only 0 and 1 are values of a bool.
+// Whoever sent it: only 0 and 1 are values of a bool. Those within a plain struct or array are taken as they come.
 template <>
 struct Codec<bool> {
     static void write(Writer &to, bool value) { to.value(value); }
@@ -271,7 +275,6 @@ struct Codec<std::pair<A, B>> {
     static std::pair<A, B> read(Reader &from) { return std::pair<A, B>{Codec<A>::read(from), Codec<B>::read(from)}; }
 };
 template <class T>
-    requires(!Plain<std::optional<T>>)
 struct Codec<std::optional<T>> {
     static void write(Writer &to, const std::optional<T> &value)
     {

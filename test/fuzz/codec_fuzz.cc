@@ -19,7 +19,7 @@ using namespace composite;
 
 struct Point {
     double x, y;
-    std::int16_t number;
+    std::int16_t number, rest[3];  // no gap, whose bytes may change
 };
 
 // As long as what it holds, so that a sanitizer sees who looks beyond.
@@ -55,10 +55,14 @@ void read(Reader &from)
 {
     const T value = Codec<T>::read(from);
     Written once(value);
-    Reader again(once.inlined, once.bulk);
-    const T same = Codec<T>::read(again);
-    again.finished();
-    require(Written(same) == once, "what was read changes when it is written and read");
+    try {
+        Reader again(once.inlined, once.bulk);
+        const T same = Codec<T>::read(again);
+        again.finished();
+        require(Written(same) == once, "what was read changes when it is written and read");
+    } catch (const Error &) {
+        require(false, "what was written cannot be read");
+    }
 }
 
 constexpr std::array readers{

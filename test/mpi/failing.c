@@ -236,27 +236,32 @@ static void other_lengths(void)
 static void texts(void)
 {
     const struct { const char *name; int (*call)(void); } calls[] = { {"MPI_Allreduce", allreduce}, {"MPI_Allgather", allgather}, {"MPI_Bcast", bcast},
-        {"MPI_Reduce", reduce} };
+        {"MPI_Reduce", reduce}, {"MPI_Reduce_scatter_block", reduce_scatter_block} };
     const int counts[] = { 2, 1000, 50000 };
     const size_t pieces = (size_t) 80 << 20;
+    char text[8192];
 
     type = MPI_INT;
     for (unsigned which = 0; which < sizeof calls / sizeof calls[0]; which++)
         for (unsigned size = 0; size < sizeof counts / sizeof counts[0]; size++)
             for (int wrong = 0; wrong < ranks; wrong += ranks - 1) {
                 int error, failed, all, class = MPI_SUCCESS, length, lines = 0;
-                char text[MPI_MAX_ERROR_STRING];
+                size_t behind = MPI_MAX_ERROR_STRING;
 
                 MPI_Comm_dup(MPI_COMM_WORLD, &comm);
                 MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
                 for (int i = 0; i < 3; i++)
                     MPI_Barrier(comm);
-                count = counts[size] + (rank == wrong);
+                count = (strstr(calls[which].name, "block") ? counts[size] / ranks + 1 : counts[size]) + (rank == wrong);
                 error = calls[which].call();
                 failed = error != MPI_SUCCESS;
                 MPI_Allreduce(&failed, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
                 EXPECT(all > 0, "%s: no error, though rank %d has another count", calls[which].name, wrong);
+                memset(text, '#', sizeof text);
                 MPI_Error_string(error, text, &length);
+                while (behind < sizeof text && text[behind] == '#')
+                    behind++;
+                EXPECT(behind == sizeof text && length < MPI_MAX_ERROR_STRING, "%s: byte %zu of the text of %d is written", calls[which].name, behind, length);
                 for (const char *at = text; failed && (at = strchr(at, '\n')) != NULL; at++)
                     lines++;
                 MPI_Error_class(error, &class);
@@ -267,11 +272,14 @@ static void texts(void)
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     count = 1000 + (rank == ranks - 1);
-    allreduce();
+    int failed[2], all[2];
+    failed[0] = allreduce() != MPI_SUCCESS;
     char *long_one = calloc(pieces, 1);
-    MPI_Bcast(long_one, (int) pieces, MPI_CHAR, 0, comm);
+    EXPECT(long_one, "there is no memory for %zu bytes", pieces);
+    failed[1] = MPI_Bcast(long_one, (int) pieces, MPI_CHAR, 0, comm) != MPI_SUCCESS;
     free(long_one);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Allreduce(failed, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    EXPECT(all[0] > 0, "no error, though the last rank has another count");
     MPI_Comm_free(&comm);
 }
 

@@ -178,7 +178,7 @@ static bool is_nothing(const MPIR_Comm * comm, MPI_Aint count, MPI_Datatype data
     return comm->comm_kind == MPIR_COMM_KIND__INTRACOMM && bytes_of(count, datatype) == 0;
 }
 
-/* The first error stays, and if a process has failed that is said of it, too: codes of two classes that MPICH combines it takes for damaged later. What
+/* The first error stays, unless a later one says that a process has failed: codes of two classes that MPICH combines it takes for damaged later. What
  * another rank tells is a class without a text. */
 void MPIDI_COMPOSITE_note_error(int *mpi_errno, MPIR_Errflag_t * errflag, int result)
 {
@@ -187,12 +187,13 @@ void MPIDI_COMPOSITE_note_error(int *mpi_errno, MPIR_Errflag_t * errflag, int re
 
     if (*errflag != MPIR_ERR_PROC_FAILED)
         *errflag = process ? MPIR_ERR_PROC_FAILED : MPIR_ERR_OTHER;
-    if (*mpi_errno == MPI_SUCCESS && result != errclass)
-        *mpi_errno = result;
-    else if (*mpi_errno == MPI_SUCCESS || (process && MPIR_ERR_GET_CLASS(*mpi_errno) != errclass))
-        *mpi_errno = MPIR_Err_create_code(*mpi_errno, MPIR_ERR_RECOVERABLE, __func__, __LINE__, errclass, "**composite", "**composite %s",
-                                          process ? "a rank has ended, or this collective has failed there" :
-                                          "another rank tells of an error in this collective, of which it knows more");
+    if (*mpi_errno != MPI_SUCCESS && (!process || MPIR_ERR_GET_CLASS(*mpi_errno) == errclass))
+        return;
+    *mpi_errno = result != errclass ? result :
+        MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__, errclass, "**composite", "**composite %s",
+                             process ? "a rank has ended, or this collective has failed there" :
+                             errclass == MPI_ERR_OTHER ? "another rank tells of an error in this collective, of which it knows more" :
+                             "a message of this collective cannot be taken as it came");
 }
 
 /* A rank that fails in the middle does not take the steps that others wait for; `once`: there is one step, and it has taken it. */
