@@ -35,15 +35,15 @@ void Company::glance()
     here_ = false;
     if (took > std::chrono::microseconds(PM_MICROSECONDS_OF_COMPANY)) {
         not_before_ = before + took + PM_TURNS_WITHOUT_GLANCE * std::min(took, longest_turn);
-    } else if (took > nobody) {
+        alone_ = 0;
+        return;
+    }
+    if (took > nobody) {
         const std::int64_t switches = switches_of_this_thread();
         here_ = switches != switches_;
         switches_ = switches;
     }
-    if (here_ || took > std::chrono::microseconds(PM_MICROSECONDS_OF_COMPANY))
-        alone_ = 0;
-    else if (alone_ < PM_GLANCES_ALONE)
-        ++alone_;
+    alone_ = here_ ? 0 : std::min(alone_ + 1, PM_GLANCES_ALONE);
     if (alone_ == PM_GLANCES_ALONE)
         not_before_ = before + took + std::chrono::microseconds(PM_MICROSECONDS_ALONE);
 }

@@ -278,13 +278,13 @@ template <class T>
 struct Codec<std::optional<T>> {
     static void write(Writer &to, const std::optional<T> &value)
     {
-        to.value(value.has_value());
+        Codec<bool>::write(to, value.has_value());
         if (value)
             Codec<T>::write(to, *value);
     }
     static std::optional<T> read(Reader &from)
     {
-        if (from.value<char>() != 0)
+        if (Codec<bool>::read(from))
             return Codec<T>::read(from);
         return std::nullopt;
     }

@@ -3,7 +3,6 @@
  * end leaves a file. */
 #include <mpi.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 static char names[64][64];
