@@ -9,15 +9,17 @@
 
 static uint64_t seed = 1;
 
-/* No barrier may end before all ranks have started it. Each rank counts what it has started in a window of rank 0, where all look:
- * MPI's own atomics, so that the barriers under test have nothing to do with it. */
+/* No barrier may end before all ranks have started it. Each rank counts what it has started in a window of rank 0, where all look, with a
+ * row for each communicator: MPI's own atomics, so that the barriers under test have nothing to do with it. */
+enum { rows = 3 };
 static MPI_Win counts;
 static int *count_memory;
 
 static void open_counts(void)
 {
-    MPI_Win_allocate(ranks * (MPI_Aint) sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &count_memory, &counts);
-    memset(count_memory, 0, (size_t) ranks * sizeof(int));
+    const size_t size = (size_t) (rows * ranks) * sizeof(int);
+    MPI_Win_allocate((MPI_Aint) size, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &count_memory, &counts);
+    memset(count_memory, 0, size);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_lock_all(0, counts);
 }
@@ -28,21 +30,36 @@ static void close_counts(void)
     MPI_Win_free(&counts);
 }
 
-static void note_started(int number)
+static void note_started(int row, int number)
 {
-    MPI_Accumulate(&number, 1, MPI_INT, 0, rank, 1, MPI_INT, MPI_REPLACE, counts);
+    MPI_Accumulate(&number, 1, MPI_INT, 0, row * ranks + rank, 1, MPI_INT, MPI_REPLACE, counts);
     MPI_Win_flush(0, counts);
 }
 
-static int least_started(void)
+/* Of the ranks from `first` on, each `step` of them. */
+static int least_started(int row, int first, int step)
 {
     int all[64], least;
-    MPI_Get_accumulate(NULL, 0, MPI_INT, all, ranks, MPI_INT, 0, 0, ranks, MPI_INT, MPI_NO_OP, counts);
+    MPI_Get_accumulate(NULL, 0, MPI_INT, all, ranks, MPI_INT, 0, row * ranks, ranks, MPI_INT, MPI_NO_OP, counts);
     MPI_Win_flush(0, counts);
-    least = all[0];
-    for (int i = 1; i < ranks; i++)
+    least = all[first];
+    for (int i = first; i < ranks; i += step)
         least = all[i] < least ? all[i] : least;
     return least;
+}
+
+static void expect_started(int row, int number)
+{
+    EXPECT(least_started(row, 0, 1) >= number, "barrier %d of communicator %d ended before all had started it", number, row);
+}
+
+/* So that ranks come at different times: now and then, for up to 300 us. */
+static void rest(uint64_t number)
+{
+    const uint64_t drawn = mix(seed * 31 + number * (uint64_t) ranks + (uint64_t) rank);
+    struct timespec pause = { 0, (long) (mix(drawn) % 300000) };
+    if (drawn % 16 == 0)
+        nanosleep(&pause, NULL);
 }
 
 static void one_at_a_time(void)
@@ -50,11 +67,11 @@ static void one_at_a_time(void)
     volatile int flag = 7;
     open_counts();
     for (int i = 1; i <= 50; i++) {
-        note_started(i);
+        note_started(0, i);
         MPIX_Barrier_start(MPI_COMM_WORLD, &flag);
         MPIX_Barrier_wait(MPI_COMM_WORLD, &flag);
         EXPECT(flag == 1, "the flag is %d after the wait", flag);
-        EXPECT(least_started() >= i, "barrier %d ended before all had started it", i);
+        expect_started(0, i);
     }
     close_counts();
 }
@@ -68,16 +85,13 @@ static void skew(void)
     int completed = 0;
     open_counts();
     for (int i = 0; i < barriers; i++) {
-        note_started(i + 1);
+        note_started(0, i + 1);
         requests[i] = MPI_REQUEST_NULL;
         if (mix(seed + (uint64_t) i) % 4 == 0)
             MPIX_Barrier_istart(MPI_COMM_WORLD, &requests[i]);
         else
             MPIX_Barrier_start(MPI_COMM_WORLD, &flags[i]);
-        if (mix(seed + (uint64_t) (i * ranks + rank)) % 16 == 0) {
-            struct timespec pause = { 0, (long) (mix((uint64_t) i + seed * 31 + (uint64_t) rank) % 300000) };
-            nanosleep(&pause, NULL);
-        }
+        rest((uint64_t) i);
         while (completed + window <= i || (completed <= i && mix((uint64_t) (i + completed) * 7 + (uint64_t) rank) % 3 == 0)) {
             if (requests[completed] != MPI_REQUEST_NULL) {
                 MPI_Wait(&requests[completed], MPI_STATUS_IGNORE);
@@ -90,7 +104,7 @@ static void skew(void)
                 MPIX_Barrier_wait(MPI_COMM_WORLD, &flags[completed]);
             }
             completed++;
-            EXPECT(least_started() >= completed, "barrier %d ended before all had started it", completed);
+            expect_started(0, completed);
         }
         for (int j = completed + 1; j <= i; j++)
             EXPECT(requests[j] != MPI_REQUEST_NULL || requests[j - 1] != MPI_REQUEST_NULL || !load(&flags[j]) || load(&flags[j - 1]),
@@ -108,16 +122,24 @@ static void skew(void)
 /* On several communicators at once, which are made and freed again and again, also while barriers are in flight. */
 static void communicators(void)
 {
-    for (int round = 0; round < 20; round++) {
+    enum { of_copy, of_half };
+    open_counts();
+    for (int round = 0; round < 40; round++) {
         MPI_Comm half, copy;
         volatile int one, two, three;
         MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
         MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+        for (int i = 0; i < 4; i++)
+            rest((uint64_t) (round * 4 + i));
+        note_started(of_copy, 2 * round + 1);
         MPIX_Barrier_start(copy, &one);
+        note_started(of_half, round + 1);
         MPIX_Barrier_start(half, &two);
+        note_started(of_copy, 2 * round + 2);
         MPIX_Barrier_start(copy, &three);
         if (round % 2 == 0) {
             MPIX_Barrier_wait(half, &two);
+            EXPECT(least_started(of_half, rank % 2, 2) > round, "a barrier ended before all of its half had started it, round %d", round);
             MPIX_Barrier_wait(copy, &three);
             EXPECT(one == 1, "the first barrier had not ended with the second");
         }
@@ -125,20 +147,42 @@ static void communicators(void)
         MPI_Comm_free(&copy);
         while (!load(&one) || !load(&two) || !load(&three))
             MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &(int) { 0 }, MPI_STATUS_IGNORE);
+        EXPECT(least_started(of_half, rank % 2, 2) > round, "a barrier ended before all of its half had started it, round %d", round);
+        expect_started(of_copy, 2 * round + 2);
     }
+    close_counts();
 }
 
-/* It goes on inside other calls of MPI. */
+/* It goes on inside other calls: with a message on its way it is waited for, or nobody waits for it and others go on until all have it. */
 static void other_calls(void)
 {
     volatile int flag;
     int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
-    for (int i = 0; i < 20; i++) {
+    open_counts();
+    for (int i = 1; i <= 60; i++) {
+        MPI_Request request;
+        int got = 0, all = 0;
+        rest((uint64_t) i);
+        note_started(0, i);
         MPIX_Barrier_start(MPI_COMM_WORLD, &flag);
-        MPI_Sendrecv(&i, 1, MPI_INT, next, 0, &(int) { 0 }, 1, MPI_INT, before, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Isend(&i, 1, MPI_INT, next, 0, MPI_COMM_WORLD, &request);
+        if (i % 2 == 0) {
+            MPIX_Barrier_wait(MPI_COMM_WORLD, &flag);
+            expect_started(0, i);
+        }
+        MPI_Recv(&got, 1, MPI_INT, before, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        EXPECT(got == i, "the message of barrier %d is of %d", i, got);
+        if (load(&flag))
+            expect_started(0, i);
+        for (int turn = 0; !all && turn < 100000; turn++) {
+            int mine = load(&flag);
+            MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+        }
+        EXPECT(all, "barrier %d does not end in other calls", i);
         MPIX_Barrier_wait(MPI_COMM_WORLD, &flag);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
+    close_counts();
 }
 
 static void mistakes(void)
@@ -207,44 +251,64 @@ static void watched_by_a_thread(void)
     pthread_join(thread, NULL);
 }
 
-/* Threads have communicators of their own. */
-static MPI_Comm thread_comms[3];
+/* Threads have communicators of their own, whose barriers have nothing to do with each other: some threads are late, one after the other. */
+static MPI_Comm thread_comms[rows];
 
 static void *barriers_of_a_thread(void *which)
 {
-    volatile int flags[8];
+    enum { in_flight = 8 };
+    volatile int flags[in_flight];
     MPI_Comm comm = *(MPI_Comm *) which;
+    const int row = (int) ((MPI_Comm *) which - thread_comms);
     for (int i = 0; i < 300; i++) {
-        for (int j = 0; j < 8; j++)
+        for (int j = 0; j < in_flight; j++) {
+            rest((uint64_t) ((i * in_flight + j) * rows + row));
+            note_started(row, i * in_flight + j + 1);
             MPIX_Barrier_start(comm, &flags[j]);
-        for (int j = 0; j < 8; j++)
+        }
+        for (int j = 0; j < in_flight; j++) {
             MPIX_Barrier_wait(comm, &flags[j]);
+            EXPECT(flags[j] == 1, "the flag is %d after the wait", flags[j]);
+            expect_started(row, i * in_flight + j + 1);
+        }
     }
     return NULL;
 }
 
 static void threads(void)
 {
-    pthread_t ids[3];
-    for (int i = 0; i < 3; i++)
+    pthread_t ids[rows];
+    open_counts();
+    for (int i = 0; i < rows; i++)
         MPI_Comm_dup(MPI_COMM_WORLD, &thread_comms[i]);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < rows; i++)
         pthread_create(&ids[i], NULL, barriers_of_a_thread, &thread_comms[i]);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < rows; i++) {
         pthread_join(ids[i], NULL);
         MPI_Comm_free(&thread_comms[i]);
     }
+    close_counts();
 }
 
 /* With a progress thread a barrier ends although nobody makes a call: the flag is all that is looked at, for ever. */
 static void computing(void)
 {
-    volatile int flags[10];
-    for (int i = 0; i < 10; i++)
-        MPIX_Barrier_start(MPI_COMM_WORLD, &flags[i]);
-    for (int i = 0; i < 10; i++)
-        while (!load(&flags[i])) {
+    enum { in_flight = 10 };
+    volatile int flags[in_flight];
+    open_counts();
+    for (int i = 0; i < 100; i++) {
+        rest((uint64_t) i);
+        note_started(0, i + 1);
+        MPIX_Barrier_start(MPI_COMM_WORLD, &flags[i % in_flight]);
+        if (i % in_flight < in_flight - 1)
+            continue;
+        while (!load(&flags[in_flight - 1])) {
         }
+        for (int j = 0; j < in_flight; j++)
+            EXPECT(load(&flags[j]), "barrier %d ended, and not %d before it", i + 1, i + 2 - in_flight + j);
+        expect_started(0, i + 1);
+    }
+    close_counts();
 }
 
 int main(int argc, char **argv)
