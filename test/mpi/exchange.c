@@ -30,6 +30,12 @@ static void compare(const unsigned char *buffer, int from, int size, long stride
         wrong += buffer[i * stride] != byte_of(from, rank, size, i);
 }
 
+/* How many numbers the message of that number has, where order is looked at. */
+static int order_length(int number)
+{
+    return number % 50 == 49 ? 10000 : 1;
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -77,14 +83,19 @@ int main(int argc, char **argv)
     MPI_Request requests[total];
     int *numbers = malloc(sizeof(int) * total * 10000);
     for (int i = 0; i < total; i++) {
-        int length = i % 50 == 49 ? 10000 : 1;
-        numbers[i * 10000L] = i;
-        MPI_Isend(&numbers[i * 10000L], length, MPI_INT, (rank + 1) % ranks, 7, MPI_COMM_WORLD, &requests[i]);
+        for (int j = 0; j < order_length(i); j++)
+            numbers[i * 10000L + j] = rank * 100 + i + j * 1000;
+        MPI_Isend(&numbers[i * 10000L], order_length(i), MPI_INT, (rank + 1) % ranks, 7, MPI_COMM_WORLD, &requests[i]);
     }
     for (int i = 0; i < total; i++) {
         MPI_Status status;
+        int count, number;
         MPI_Recv(in, 10000, MPI_INT, MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &status);
-        wrong += *(int *) in != next[status.MPI_SOURCE]++;
+        MPI_Get_count(&status, MPI_INT, &count);
+        number = next[status.MPI_SOURCE]++;
+        wrong += count != order_length(number);
+        for (int j = 0; j < count; j++)
+            wrong += ((int *) in)[j] != status.MPI_SOURCE * 100 + number + j * 1000;
     }
     MPI_Waitall(total, requests, MPI_STATUSES_IGNORE);
 

@@ -67,13 +67,28 @@ static void nobody(void)
         expect_from(peer, length, &status);
 }
 
+/* Behind the room there is what no message has there. */
 static void too_long(void)
 {
     const int right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;
     for (int i = 1; i < lengths; i++) {
-        int error = MPI_Sendrecv(out, length_of[i], MPI_CHAR, right, tag, in, length_of[i] - 1, MPI_CHAR, left, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        const int room = length_of[i] - 1;
+        int error, written = 0;
+        prepare(length_of[i]);
+        for (int j = room; j < longest; j++)
+            in[j] = ~byte_of(left, length_of[i], j);
+        error = MPI_Sendrecv(out, length_of[i], MPI_CHAR, right, tag, in, room, MPI_CHAR, left, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         expect_class(error, MPI_ERR_TRUNCATE, "too little room");
+        for (int j = room; j < longest; j++)
+            written += in[j] != (char) ~byte_of(left, length_of[i], j);
+        EXPECT(written == 0, "%d bytes are written behind a room of %d", written, room);
     }
+}
+
+/* Of the first of two messages: at each place another byte than the second one has, whatever the lengths. */
+static char first_byte(int from, int first, int second, int i)
+{
+    return (char) (byte_of(from, second, i) + 1 + first % 251);
 }
 
 /* What was sent before comes before it, however long each is. */
@@ -86,15 +101,21 @@ static void order(void)
             static char came[longest];
             MPI_Request requests[2];
             MPI_Status status, statuses[2];
-            int count;
+            int count, others = 0;
+            prepare(length_of[second]);
+            memset(came, 0, sizeof came);
+            for (int i = 0; i < length_of[first]; i++)
+                before[i] = first_byte(rank, length_of[first], length_of[second], i);
             MPI_Irecv(came, longest, MPI_CHAR, left, tag, MPI_COMM_WORLD, &requests[0]);
             MPI_Isend(before, length_of[first], MPI_CHAR, right, tag, MPI_COMM_WORLD, &requests[1]);
             MPI_Sendrecv(out, length_of[second], MPI_CHAR, right, tag, in, longest, MPI_CHAR, left, tag, MPI_COMM_WORLD, &status);
             MPI_Waitall(2, requests, statuses);
             MPI_Get_count(&statuses[0], MPI_CHAR, &count);
             EXPECT(count == length_of[first], "%d bytes first, not %d", count, length_of[first]);
-            MPI_Get_count(&status, MPI_CHAR, &count);
-            EXPECT(count == length_of[second], "%d bytes then, not %d", count, length_of[second]);
+            for (int i = 0; i < length_of[first]; i++)
+                others += came[i] != first_byte(left, length_of[first], length_of[second], i);
+            EXPECT(others == 0, "%d of the %d bytes that come first are wrong", others, length_of[first]);
+            expect_from(left, length_of[second], &status);
         }
 }
 
