@@ -194,6 +194,33 @@ measured() {
 }
 check "figure 3: a network that is measured as slow is used by nobody" measured
 
+# Both networks live, and between a0 and a1 the better one is slow: one packet after the other, at 64 kbit/s, so that each of them waits for
+# longer than a round trip over lan takes. chosen NETWORK [SETTING=VALUE...]: that one is used for the pair, and all arrives.
+slow_down() {
+    local host
+    for host in a0 a1; do
+        cluster exec $host tc qdisc add dev san-a root handle 1: htb default 1 &&
+            cluster exec $host tc class add dev san-a parent 1: classid 1:1 htb rate 64kbit burst 1 cburst 1 quantum 9014 || return 1
+    done
+}
+speed_up() { for host in a0 a1; do cluster exec $host tc qdisc delete dev san-a root; done; }
+chosen() {
+    local network=$1 status
+    shift
+    slow_down && described ROUTES=routes.json "$@" -hosts a0,a1 -n 2 ./clusters first 2 2000 && routes routes.json >pairs
+    status=$?
+    speed_up
+    cat pairs
+    [ $status -eq 0 ] && awk -v network="$network" '{ wrong += $4 != network || $6 < 2000 } END { exit wrong || FNR != 2 }' pairs
+}
+if [ -z "$skipping" ]; then
+    slow_down >/dev/null 2>&1 || skip_from_here "networks that live, one of them slow: this kernel has no HTB"
+    speed_up >/dev/null 2>&1
+fi
+check "figure 3: the better network is used, though it is slow" chosen san-a
+check "figure 3: a network that is measured as slower is not used, though it is the better one and lives" chosen lan PRIORITY=measure
+[ -n "$reason" ] || ! $ucx || skip_from_here ""
+
 # lost COUNT HOW DEED UNDO: ranks on a0 and a2, or only one, see that on a1 go.
 lost() {
     local hosts=a0,a2,a1
