@@ -79,6 +79,12 @@ static void fill(unsigned char *buffer)
     fill_from(buffer, size, 0);
 }
 
+static void empty(unsigned char *buffer)
+{
+    memset(buffer, 0, period);
+    memset(buffer + tail_of(size), 0, size - tail_of(size));
+}
+
 static void check(const unsigned char *buffer)
 {
     check_from(buffer, size, 0);
@@ -170,10 +176,73 @@ static int one_sided(unsigned char *buffer, MPI_Datatype large)
     return 1;
 }
 
+/* More of them. What is to be looked at then is in `*buffer`, so many bytes, as if the first were the one at `*shift`. */
+static int other_collective(unsigned char **buffer, MPI_Datatype large, int *all, size_t *length, size_t *shift)
+{
+    MPI_Count counts[ranks], none[ranks];
+    MPI_Aint places[ranks];
+    MPI_Request request;
+    unsigned char nothing = 0, *result;
+
+    for (int i = 0; i < ranks; i++)
+        counts[i] = none[i] = places[i] = 0;
+    *all = 1;
+    if (strcmp(part, "alltoallv") == 0) {
+        /* Rank 0 has something for rank 1, and nobody else has anything for anyone. */
+        *all = 0;
+        counts[rank == 0 ? 1 : 0] = size;
+        if (rank == 0)
+            MPI_Alltoallv_c(*buffer, counts, places, MPI_BYTE, &nothing, none, places, MPI_BYTE, MPI_COMM_WORLD);
+        else
+            MPI_Alltoallv_c(&nothing, none, places, MPI_BYTE, *buffer, rank == 1 ? counts : none, places, MPI_BYTE, MPI_COMM_WORLD);
+    } else if (strcmp(part, "reduce_scatter") == 0) {
+        *all = 0;
+        counts[1] = size;
+        result = folded(size);
+        MPI_Reduce_scatter_c(*buffer, result, counts, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
+        *buffer = result;
+    } else if (strcmp(part, "reduce_scatter_block") == 0) {
+        /* Together they are that many, or a few less. */
+        const size_t block = (size_t) size / (size_t) ranks;
+        *length = block, *shift = block * (size_t) rank % period;
+        result = folded(block);
+        MPI_Reduce_scatter_block_c(*buffer, result, (MPI_Count) block, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
+        *buffer = result;
+    } else if (strcmp(part, "scan") == 0) {
+        result = folded(size);
+        MPI_Scan_c(*buffer, result, size, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
+        *buffer = result;
+    } else if (strcmp(part, "iallreduce") == 0) {
+        result = folded(size);
+        MPI_Iallreduce_c(*buffer, result, size, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        *buffer = result;
+    } else if (strcmp(part, "ibcast") == 0) {
+        MPI_Ibcast(*buffer, 1, large, 0, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else if (strcmp(part, "persistent") == 0) {
+        /* Started twice, and the second time it must all come again. */
+        MPI_Bcast_init(*buffer, 1, large, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+        for (int start = 0; start < 2; start++) {
+            if (rank != 0)
+                empty(*buffer);
+            MPI_Start(&request);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+            if (start == 0)
+                check(*buffer);
+        }
+        MPI_Request_free(&request);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
 /* The parts that are collectives of MPI; false when it is none. Rank 0 has it, and rank 1 gets it, or all do. */
 static int collective(unsigned char *buffer, MPI_Datatype large)
 {
     int counts[ranks], places[ranks], from_first = rank == 0, to_second = rank == 1, all = 0;
+    size_t length = size, shift = 0;
 
     for (int i = 0; i < ranks; i++)
         counts[i] = places[i] = 0;
@@ -199,11 +268,11 @@ static int collective(unsigned char *buffer, MPI_Datatype large)
         else
             MPI_Reduce_c(buffer, result, size, MPI_BYTE, MPI_BOR, 1, MPI_COMM_WORLD);
         buffer = result;
-    } else {
+    } else if (!other_collective(&buffer, large, &all, &length, &shift)) {
         return 0;
     }
     if (all || to_second)
-        check(buffer);
+        check_from(buffer, length, shift);
     return 1;
 }
 
@@ -349,7 +418,7 @@ int main(int argc, char **argv)
             MPIX_Mcast_iprobe(0, tag, MPI_COMM_WORLD, &found, &status);
     } else {
         fault("the parts are mcast, imcast, truncated, bcast, put, get, flag, countup, copy, wbcast, offer, mpi_put, mpi_get, accumulate, get_accumulate, mpi_bcast, gatherv, scatterv, allgatherv, reduce,"
-              " allreduce, bitmap_reduce, bitmap_allreduce, bitmap_gather, bitmap_scatter, bitmap_allgather, bitmap_alltoall, send, am, late");
+              " allreduce, alltoallv, reduce_scatter, reduce_scatter_block, scan, iallreduce, ibcast, persistent, bitmap_reduce, bitmap_allreduce, bitmap_gather, bitmap_scatter, bitmap_allgather, bitmap_alltoall, send, am, late");
     }
     long mine = atomic_load(&wrong), sum = 0;
     MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
