@@ -175,19 +175,36 @@ static void long_alltoalls(void)
     free(in[1]);
 }
 
+/* Until so many have said so, for a minute at most; no call of MPI. */
+static void wait_until(atomic_int *said, int count, const char *what)
+{
+    for (int turns = 0; turns < 600000 && atomic_load(said) < count; turns++)
+        usleep(100);
+    EXPECT(atomic_load(said) >= count, "%s: %d instead of %d", what, atomic_load(said), count);
+}
+
 /* A rank has all of the first one, and gives up in the second before others have come to read the first: they have what was right, or an
- * error. */
+ * error. What is in shared memory tells them, as a call of MPI would read. */
 static void withdrawn(void)
 {
     MPI_Comm comm = duplicate();
     MPI_Request first, second = MPI_REQUEST_NULL;
+    MPI_Win window;
+    MPI_Aint size;
     char *in = calloc((size_t) ranks, LONG);
-    int error;
+    atomic_int *begun, *given_up;
+    int error, unit;
     part = "withdrawn";
+    MPI_Win_allocate_shared(rank == 0 ? 2 * sizeof(atomic_int) : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &begun, &window);
+    MPI_Win_shared_query(window, 0, &size, &unit, &begun);
+    given_up = begun + 1;
+    if (rank == 0)
+        begun[0] = begun[1] = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
     memset(bytes, 1, (size_t) ranks * LONG);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     if (rank == 0)
-        usleep(20000);
+        wait_until(begun, ranks - 1, "others that have begun");
     MPI_Ialltoall(bytes, LONG, MPI_CHAR, in, LONG, MPI_CHAR, comm, &first);
     if (rank == 0) {
         char few[2], *many = calloc((size_t) ranks, 16);
@@ -197,16 +214,19 @@ static void withdrawn(void)
         if (error == MPI_SUCCESS)
             error = MPI_Wait(&second, MPI_STATUS_IGNORE);
         EXPECT(error != MPI_SUCCESS, "16 bytes for each into one");
+        atomic_fetch_add(given_up, 1);
         if (!ended)
             MPI_Wait(&first, MPI_STATUS_IGNORE);
         memset(bytes, 2, (size_t) ranks * LONG);
         free(many);
     } else {
-        usleep(60000);
+        atomic_fetch_add(begun, 1);
+        wait_until(given_up, 1, "rank 0 has given up");
         error = MPI_Wait(&first, MPI_STATUS_IGNORE);
         EXPECT(error != MPI_SUCCESS || (in[0] == 1 && in[LONG - 1] == 1), "what rank 0 had withdrawn: %d, %d", in[0], in[LONG - 1]);
     }
     MPI_Comm_free(&comm);
+    MPI_Win_free(&window);
     MPI_Barrier(MPI_COMM_WORLD);
     free(in);
 }
