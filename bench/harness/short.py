@@ -73,28 +73,36 @@ def lost_rows(summary, tables, reasons):
     return found
 
 
-def _place(table):
-    return "between hosts" if table.section.between_hosts else table.place
+def not_run(jobs, keys):
+    """What there is no row of, among the programs of these jobs and the numbers of ranks that they run on."""
+    there = {(key[0], key[3]) for key in keys}
+    missing = []
+    for program in dict.fromkeys(job.program for job in jobs):
+        wanted = dict.fromkeys(job.ranks for job in jobs if job.program == program)
+        gone = [ranks for ranks in wanted if (program, ranks) not in there]
+        missing += [f"`{program}`"] if len(gone) == len(wanted) else [f"`{program}`, {ranks} ranks" for ranks in gone]
+    return missing
 
 
-def _place_row(title, tables):
+def _place_row(title, tables, mean):
+    """Places have nothing in common that a mean over all of them could be of."""
     counts = sum((table.counts.get("better", Counter()) for table in tables), Counter())
     return [title, str(sum(len(table.keys) for table in tables)), *(str(counts[verdict]) for verdict in ("won", "noise", "lost")),
-            number(geometric_mean([value for table in tables for value in table.slowness]))]
+            number(geometric_mean([value for table in tables for value in table.slowness])) if mean else "-"]
 
 
-def in_short(summary, tables, lost, names, never_run, bars, machines):
-    """`names` are the titles of the peers, `machines` texts, `bars` a sentence."""
-    places = dict.fromkeys(_place(table) for table in tables)
-    rows = [_place_row(place, [table for table in tables if _place(table) == place]) for place in places] + [_place_row("**all**", tables)]
+def in_short(summary, tables, lost, names, missing, bars, machines):
+    """`names` are the titles of the peers, `machines` texts, of those that have a counted row; `missing` what not_run() found, `bars` a sentence."""
+    places = dict.fromkeys(table.place for table in tables)
+    rows = [_place_row(place, [table for table in tables if table.place == place], True) for place in places] + [_place_row("**all**", tables, False)]
     counts = [summary.compared(key, summary.better_peer(key)) for table in tables for key in table.keys]
     sure = ", ".join(f"{sum(least <= count <= (most or count) for count in counts)} have {name}" for name, least, most in SURE)
     lines = ["## In short", "",
              f"MPICH-Composite (`ours`) against the better of {', '.join(names)}, row by row in the same runs, on {' and on '.join(machines)}. "
-             "Won and lost are by more than chance; a mean below 1 says that ours takes less time.", "",
+             "Won and lost are by more than chance; a mean below 1 says that ours takes less time. With more ranks than cores sleeping is compared with spinning.", "",
              markdown_table(["Place", "Rows", "Won", "Within noise", "Lost", "Mean of ours/better"], rows), "",
              f"How sure: of {len(counts)} rows {sure} repetitions. {bars} "
-             + (f"Never run with this harness: {', '.join(f'`{name}`' for name in never_run)}." if never_run else "All programs of the harness were run."), ""]
+             + (f"Not run: {'; '.join(missing)}." if missing else "All programs of the harness were run on all their numbers of ranks."), ""]
     if lost:
         worst = sorted(lost, key=lambda row: row.slowness or float("inf"), reverse=True)[:WORST]
         lines += [f"The worst {len(worst)} of {len(lost)} rows that are lost; all are under [Rows lost](#rows-lost). Above 1 ours is slower, also where a rate is measured.", "",
