@@ -16,6 +16,7 @@ import time
 MARK = "MPICH_COMPOSITE_BENCH_JOB"
 GRACE_S = 10        # from the limit inside the programs to the signal from here, and from SIGTERM to SIGKILL
 REAP_S = 2          # for killed processes to go
+LOOK_S = 0.1        # how often a job is looked at that may not end after its last result
 PR_SET_CHILD_SUBREAPER = 36
 
 # What a program says when only MPI_Finalize is left: bench.h, and the examples.
@@ -103,7 +104,7 @@ def wait(process, limit, finalize_limit):
     deadline, finished = now + limit, None
     while True:
         try:
-            return process.communicate(timeout=0.5)
+            return process.communicate(timeout=LOOK_S)
         except subprocess.TimeoutExpired as pause:
             now = time.monotonic()
             if finished is None and FINISHED.search((pause.stdout or b"").decode(errors="replace")):
@@ -124,7 +125,7 @@ def run(command, limit, environment=None, finalize_limit=None):
     except subprocess.TimeoutExpired:
         output, _ = end(process, mark)
         if finalize_limit is not None and FINISHED.search(output):
-            raise JobFailure("it had printed all its results, but did not end", parse(output), complete=True) from None
+            raise JobFailure(f"it had printed all its results, but did not end within {finalize_limit} s after that", parse(output), complete=True) from None
         raise JobFailure(f"it did not end within {limit} s", parse(output)) from None
     except BaseException:       # an interrupt leaves no rank behind either
         end(process, mark)

@@ -5,6 +5,7 @@ On a machine that others use as well, a run is disturbed: its figures say more a
 others took is known for every run (all CPU time of the cores in use less that of our own processes). A job in which others
 took more than DISTURBED is run again, all MPIs of it, as long as there is patience left."""
 
+import collections
 import os
 import random
 import sys
@@ -18,7 +19,7 @@ TOO_DISTURBED = 0.25        # of the runs: then the figures are not worth keepin
 
 # Debian's MPICH 4.0.2 often hangs in MPI_Finalize over TCP (see https://github.com/pmodels/mpich/pull/6596). Between hosts
 # a peer gets this long to end after its last result, and the result counts. Ours has no such excuse.
-PEER_FINALIZE_LIMIT_S = 3
+PEER_FINALIZE_LIMIT_S = 0.5
 
 
 class Progress:
@@ -54,7 +55,7 @@ class Progress:
 
 class Measurement:
     """After run(): `runs` has every result, `failures` every job that failed, `disturbances` the share of the cores that
-    others took during each run that counts, `repetitions` how many there were."""
+    others took during each run that counts, `repetitions` how many there were, `seconds` how long each MPI took in each program."""
 
     def __init__(self, mpis, jobs, clusters, binaries, cores, repetitions, limit, patience, seed=0, within=None):
         self._mpis, self._jobs, self._clusters, self._binaries = mpis, jobs, clusters, binaries
@@ -65,6 +66,7 @@ class Measurement:
         self._given_up = set()
         self._within = within                   # seconds for all repetitions; None means as long as it takes
         self.repetitions = 0
+        self.seconds = collections.defaultdict(collections.Counter)     # {program: {MPI: seconds}}
         self.runs, self.failures, self.disturbances = [], [], []
 
     def run(self):
@@ -146,13 +148,14 @@ class Measurement:
             if (name, job) in self._given_up:
                 continue
             self._progress.show(title + (f", {mpi.title}" if mpi else ""))
-            usage = machine.Usage()
+            usage, start = machine.Usage(), time.monotonic()
             try:
                 lines, seconds = self._run(job, mpi)
             except launch.JobFailure as failure:
                 lines, seconds = failure.results, None
                 self._note_failure(job, name, repetition, failure)
             shares.append(usage.foreign_share())
+            self.seconds[job.program][name] += time.monotonic() - start
             if job.program == "init" and seconds is not None:
                 lines.append({"metric": "job", "size": 0, "value": seconds * 1e3, "unit": "ms"})
             for line in lines:
