@@ -1,8 +1,9 @@
 """The first screen of bench/results.md, and every row that is lost with its reason, as far as one is known.
 
-Reasons are kept by hand in bench/data/reasons.md, a table of three columns: the title of a table, a row of it, the reason. In the first two * stands for
-anything; what fits first counts. In tables of times and rates alike a figure above 1 says here how many times slower ours is."""
+Reasons are kept by hand in bench/data/reasons.md, a table of four columns: the title of a table, a row of it, sizes, the reason. In the first two * stands for
+anything, sizes are `8 B`, `256 KB..`, `..64 B`, `1 KB..64 KB` or, where all are meant, empty; what fits first counts. In tables of times and rates alike a figure above 1 says here how many times slower ours is."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -39,19 +40,38 @@ HEADINGS = ["Table", "Row", "ours/better", "Better peer", "Repetitions", "Reason
 TEXT_COLUMNS = (0, 1, 3, 5)
 
 
+SIZE = re.compile(r"(\d+) (B|KB|MB)")
+UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20}
+
+
+def _sizes(text):
+    """The least and the most, of a cell."""
+    def size(one, other):
+        found = SIZE.fullmatch(one)
+        if one and not found:
+            raise WrongReason(f"'{text}' are no sizes of a reason: 8 B, 256 KB.., ..64 B and 1 KB..64 KB are")
+        return int(found[1]) * UNITS[found[2]] if found else other
+
+    least, dots, most = text.partition("..")
+    return size(least, 0), size(most if dots else least, float("inf"))
+
+
 def read_reasons(text, titles):
-    """[(table, row, reason)] of a text in markdown. Raises WrongReason for a table that is none of `titles`."""
+    """[(table, row, (least size, most), reason)] of a text in markdown. Raises WrongReason for a table that is none of `titles`, and for sizes in the
+    reason, where nothing looks whether they fit."""
     rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in text.splitlines() if line.startswith("|")][2:]
     for row in rows:
-        if len(row) != 3:
-            raise WrongReason(f"a reason has a table, a row and a text, not {row}")
+        if len(row) != 4:
+            raise WrongReason(f"a reason has a table, a row, sizes and a text, not {row}")
+        if SIZE.match(row[3]):
+            raise WrongReason(f"the sizes of a reason stand in their column, not at the beginning of '{row[3]}'")
         if not any(fnmatchcase(title, row[0]) for title in titles):
             raise WrongReason(f"there is no table '{row[0]}' for which a reason is given")
-    return [tuple(row) for row in rows]
+    return [(table, row, _sizes(sizes), reason) for table, row, sizes, reason in rows]
 
 
-def _reason(reasons, title, label):
-    return next((reason for table, row, reason in reasons if fnmatchcase(title, table) and fnmatchcase(label, row)), NOT_KNOWN)
+def _reason(reasons, title, label, size):
+    return next((reason for table, row, (least, most), reason in reasons if fnmatchcase(title, table) and fnmatchcase(label, row) and least <= size <= most), NOT_KNOWN)
 
 
 def _turned(summary, key, peer):
@@ -69,7 +89,7 @@ def lost_rows(summary, tables, reasons):
             if summary.verdict(key, peer) == "lost":
                 label = table.section.label(key)
                 found.append(Lost(table.title, label, peer, *_turned(summary, key, peer), summary.compared(key, peer),
-                                  _reason(reasons, table.section.title, label)))
+                                  _reason(reasons, table.section.title, label, key[2])))
     return found
 
 
