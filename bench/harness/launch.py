@@ -116,7 +116,7 @@ def wait(process, limit, finalize_limit):
 def run(command, limit, environment=None, finalize_limit=None):
     """The parsed lines and the seconds the whole job took. With `finalize_limit` a job that has printed its last result does not
     get more than these seconds to end."""
-    mark = f"{os.getpid()}.{time.monotonic_ns()}"
+    mark = f"{os.getpid()}.{time.monotonic_ns()}"      # cold.c reads when that was
     start = time.monotonic()
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                start_new_session=True, env={**os.environ, **(environment or {}), MARK: mark})
