@@ -1,7 +1,8 @@
 """The first screen of bench/results.md, and every row that is lost with its reason, as far as one is known.
 
 Reasons are kept by hand in bench/data/reasons.md, a table of four columns: the title of a table, a row of it, sizes, the reason. In the first two * stands for
-anything, sizes are `8 B`, `256 KB..`, `..64 B`, `1 KB..64 KB` or, where all are meant, empty; what fits first counts. In tables of times and rates alike a figure above 1 says here how many times slower ours is."""
+anything, sizes are `8 B`, `256 KB..`, `..64 B`, `1 KB..64 KB` or, where all are meant, empty; what fits first counts. In tables of times and rates alike a
+figure above 1 says here how many times slower ours is."""
 
 import re
 from collections import Counter
