@@ -48,40 +48,33 @@ class BarrierRun {
         futex_wake_all(&bells_[rank]);
     }
 
-    void publish(std::uint64_t number)
+    void ring_all()
     {
-        board_->publish(number);
         for (std::size_t rank = 0; rank < ranks; ++rank)
             ring(rank);
     }
 
-    // As BarrierEngine::announce().
     void announce(std::size_t rank, std::uint64_t number)
     {
         written_[rank][number].value = number;
-        if (!board_->arrive(number, ranks))
-            return;
-        if (hosts_) {
-            if (rank != 0 && board_->leader_waits_for(number))
-                ring(0);
-        } else {
-            board_->clear(number);
-            publish(number);
-        }
+        if (hosts_)
+            board_->come_of_several(number, ranks, rank == 0, [] {}, [this] { ring(0); });
+        else
+            board_->come(number, ranks, [this] { ring_all(); });
     }
 
-    // As BarrierEngine::lead().
+    // What it has heard are messages to a real one, which it notes as they come, before it looks at the board.
     void lead(std::uint64_t announced)
     {
-        const std::uint64_t heard = told_.load(std::memory_order_acquire);
+        const std::uint64_t heard = told_.load(std::memory_order_acquire), before = led_;
         board_->note_heard(heard);
-        board_->look();
-        while (led_ < announced && board_->take(led_ + 1, ranks)) {
-            ++led_;
-            look_at_all(led_);
+        led_ = board_->lead(led_, announced, ranks);
+        for (std::uint64_t number = before + 1; number <= led_; ++number)
+            look_at_all(number);
+        if (std::min(led_, heard) > finished_) {
+            finished_ = std::min(led_, heard);
+            board_->publish(finished_, [this] { ring_all(); });
         }
-        if (std::min(led_, heard) > finished_)
-            publish(finished_ = std::min(led_, heard));
     }
 
     void look_at_all(std::uint64_t number)
@@ -153,16 +146,14 @@ class PairRun {
     }
 
   private:
-    // As BarrierEngine::announce_of_two().
     void announce(std::size_t rank, std::uint64_t first, std::uint64_t number)
     {
         for (std::uint64_t each = first; each <= number; ++each)
             written_[rank][each].value = each;
-        board_->sit(rank, number);
-        if (board_->both() < first)
-            return;
-        bells_[1 - rank].fetch_add(1, std::memory_order_release);
-        futex_wake_all(&bells_[1 - rank]);
+        board_->come_of_two(rank, first, number, [&] {
+            bells_[1 - rank].fetch_add(1, std::memory_order_release);
+            futex_wake_all(&bells_[1 - rank]);
+        });
     }
 
     void look_at_other(std::size_t rank, std::uint64_t number)

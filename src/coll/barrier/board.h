@@ -76,10 +76,53 @@ struct alignas(64) BasicBarrierBoard {
         return true;
     }
 
-    // [B4] pairs with [B5]. The place is empty before anybody can see this and use it again.
-    void publish(std::uint64_t number) { done.store(number, std::memory_order_release); }
+    // [B4] pairs with [B5]. The place is empty before anybody can see this and use it again. Who sleeps may look only behind it: `wake`.
+    template <class Wake>
+    void publish(std::uint64_t number, Wake wake)
+    {
+        done.store(number, std::memory_order_release);
+        wake();
+    }
     // [B5] what all did before they started it is visible; pairs with [B4].
     std::uint64_t published() const { return done.load(std::memory_order_acquire); }
+
+    // ---- the above in the order in which the engine does it ----
+
+    // One more of the only host is here; who comes last ends the barrier.
+    template <class Wake>
+    void come(std::uint64_t number, std::size_t all, Wake wake)
+    {
+        if (!arrive(number, all))
+            return;
+        clear(number);
+        publish(number, wake);
+    }
+    // Of one of several hosts; who comes last tells the others, and rings at the leader if that waits for nobody else.
+    template <class Tell, class Ring>
+    void come_of_several(std::uint64_t number, std::size_t all, bool leads, Tell tell, Ring ring)
+    {
+        if (!arrive(number, all))
+            return;
+        tell();
+        if (!leads && leader_waits_for(number))
+            ring();
+    }
+    // One of two is at all barriers from the first to the last. Of several at once, the other one may wait for the first.
+    template <class Wake>
+    void come_of_two(std::size_t seat, std::uint64_t first, std::uint64_t last, Wake wake)
+    {
+        sit(seat, last);
+        if (both() >= first)
+            wake();
+    }
+    // The leader, who has announced so many: how far the host is, where it was so far before. What it has heard is noted.
+    std::uint64_t lead(std::uint64_t led, std::uint64_t announced, std::size_t all)
+    {
+        look();
+        while (led < announced && take(led + 1, all))
+            ++led;
+        return led;
+    }
 };
 
 using BarrierBoard = BasicBarrierBoard<std::atomic, 24>;

@@ -162,17 +162,12 @@ void BarrierEngine::announce(Group *group)
         return announce_of_two(group);
     const std::size_t all = group->mates.size() + 1;
     while (group->announced < group->started && group->announced < group->completed + BarrierBoard::places) {
-        std::uint64_t number = ++group->announced;
-        if (!group->board->arrive(group->base + number, all))
-            continue;
-        if (group->spans_hosts()) {
-            tell_of_host(group, number);
-            if (!group->leads() && group->board->leader_waits_for(group->base + number))
-                transport_.ring(group->peer(group->leader));
-        } else {
-            group->board->clear(group->base + number);
-            publish(group, number);
-        }
+        const std::uint64_t number = ++group->announced;
+        if (group->spans_hosts())
+            group->board->come_of_several(group->base + number, all, group->leads(), [&] { tell_of_host(group, number); },
+                                          [&] { transport_.ring(group->peer(group->leader)); });
+        else
+            group->board->come(group->base + number, all, [&] { nudge_mates(group); });
     }
 }
 
@@ -180,21 +175,23 @@ void BarrierEngine::announce_of_two(Group *group)
 {
     if (group->announced == group->started)
         return;
-    // Of several at once, the other one may wait for the first.
     const std::uint64_t first = group->announced + 1;
     group->announced = group->started;
-    group->board->sit(group->leads() ? 0 : 1, group->base + group->started);
-    if (group->all_here() >= first)
-        transport_.nudge(group->peer(group->mates.front()));
+    group->board->come_of_two(group->leads() ? 0 : 1, group->base + first, group->base + group->started,
+                              [&] { transport_.nudge(group->peer(group->mates.front())); });
+}
+
+void BarrierEngine::nudge_mates(Group *group)
+{
+    for (int rank : group->mates)
+        transport_.nudge(group->peer(rank));
 }
 
 // All ranks of all hosts have arrived, up to this one.
 void BarrierEngine::publish(Group *group, std::uint64_t number)
 {
     if (group->board != nullptr) {
-        group->board->publish(group->base + number);
-        for (int rank : group->mates)
-            transport_.nudge(group->peer(rank));
+        group->board->publish(group->base + number, [&] { nudge_mates(group); });
     } else {
         for (int rank : group->mates)
             send(group, rank, BarrierMessage::Kind::done, number);
@@ -208,9 +205,7 @@ void BarrierEngine::lead(Group *group)
     if (group->mates.empty()) {
         group->led = group->started;
     } else if (group->board != nullptr) {
-        group->board->look();
-        while (group->led < group->announced && group->board->take(group->base + group->led + 1, group->mates.size() + 1))
-            ++group->led;
+        group->led = group->board->lead(group->base + group->led, group->base + group->announced, group->mates.size() + 1) - group->base;
     } else {
         group->led = group->started;
         for (int rank : group->mates)

@@ -162,6 +162,7 @@ class BarrierEngine {
     void place(Group *group);
     void announce(Group *group);
     void announce_of_two(Group *group);
+    void nudge_mates(Group *group);
     static void note_heard(Group *group);
     void tell_of_host(Group *group, std::uint64_t number);
     void lead(Group *group);
