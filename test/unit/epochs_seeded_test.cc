@@ -269,7 +269,6 @@ class ModeRun {
         }
     }
 
-    // As direct.cc does.
     void use_stripes()
     {
         const Board::Change change = boards_[0]->change_mode();
@@ -278,10 +277,11 @@ class ModeRun {
             schedule_.pause();
         if (change != Board::Change::is_ours)
             return;
-        for (auto &each : boards_)
-            while (each->is_inside(0))
-                schedule_.pause();
-        boards_[0]->has_changed();
+        auto wait = [this](const auto &) {
+            schedule_.pause();
+            return true;
+        };
+        boards_[0]->end_change(0, boards_, [](const auto &each) -> Board & { return *each; }, wait);
     }
 
     template <class Do>

@@ -54,12 +54,12 @@ class OutboxRun {
                 schedule_.pause();
         for (std::uint64_t number = 1; number <= members_.size(); ++number) {
             const std::uint64_t set = members_[number - 1];
-            SmallOutbox::Slot *slot;
-            while ((slot = outbox_->begin({&set, 1}, 1)) == nullptr)
+            auto write = [&](std::byte *message) {
+                for (std::size_t i = 0; i < size; ++i)
+                    message[i] = byte_of(number, i);
+            };
+            while (!outbox_->post({&set, 1}, 1, static_cast<std::uint32_t>(std::popcount(set)), write))
                 schedule_.pause();
-            for (std::size_t i = 0; i < size; ++i)
-                slot->message[i] = byte_of(number, i);
-            outbox_->publish(static_cast<std::uint32_t>(std::popcount(set)));
         }
     }
 
@@ -69,17 +69,12 @@ class OutboxRun {
         schedule_.require(seen == 0, "there are posts before anybody watches");
         outbox_->watch(rank, 7);
         while (seen < members_.size()) {
-            const std::uint64_t posts = outbox_->count();
-            if (posts == seen)
+            const bool something = outbox_->read(&seen, 7, rank, [&](const std::byte *message) {
+                take(message, seen, rank);
+                ++taken;
+            });
+            if (!something)
                 schedule_.pause();
-            while (seen < posts) {
-                if (posts - seen > SmallOutbox::slots)
-                    seen = posts - SmallOutbox::slots;
-                if (SmallOutbox::Slot *slot = outbox_->find(++seen, 7, rank)) {
-                    take(slot, seen, rank);
-                    ++taken;
-                }
-            }
         }
         std::uint64_t meant = 0;
         for (std::uint64_t set : members_)
@@ -87,14 +82,13 @@ class OutboxRun {
         schedule_.require(taken == meant, "a post for this rank was not read");
     }
 
-    void take(SmallOutbox::Slot *slot, std::uint64_t number, std::size_t rank)
+    void take(const std::byte *message, std::uint64_t number, std::size_t rank)
     {
         schedule_.require(members_[number - 1] >> rank & 1, "a post for others was read");
-        schedule_.read(slot->message, size);
+        schedule_.read(message, size);
         for (std::size_t i = 0; i < size; ++i)
-            schedule_.require(slot->message[i] == byte_of(number, i), "the bytes of another post");
+            schedule_.require(message[i] == byte_of(number, i), "the bytes of another post");
         schedule_.step();
-        SmallOutbox::done(slot);
     }
 
     Schedule schedule_;

@@ -77,6 +77,18 @@ struct BasicOutbox {
         posts.store(number, std::memory_order_release);
     }
 
+    // Both, with what write(message) writes between them. False while the post before is still being read there: nothing happened.
+    template <class Write>
+    bool post(std::span<const std::uint64_t> members, std::size_t words, std::uint32_t readers, Write write)
+    {
+        Slot *next = begin(members, words);
+        if (next == nullptr)
+            return false;
+        write(next->message);
+        publish(readers);
+        return true;
+    }
+
     // ---- for those who look ----
 
     // [M12] how many there are; pairs with [M11].
@@ -103,6 +115,28 @@ struct BasicOutbox {
 
     // [M7] this rank has read it; pairs with [M8].
     static void done(Slot *read) { read->unread.fetch_sub(1, std::memory_order_release); }
+
+    // All posts for this rank behind the one that was `*seen` last, each with take(message); a message may be gone when that has returned.
+    // Whether there were any.
+    template <class Take>
+    bool read(std::uint64_t *seen, std::uint32_t of_generation, std::size_t rank, Take take)
+    {
+        const std::uint64_t all = count();
+        bool something = false;
+        // By differences: a count of which nothing is true must end this as well.
+        while (static_cast<std::int64_t>(all - *seen) > 0) {
+            // Of those further back none was for us: its slot would not have been used again. They need no look.
+            if (all - *seen > slots)
+                *seen = all - slots;
+            Slot *found = find(++*seen, of_generation, rank);
+            if (found == nullptr)
+                continue;
+            take(found->message);
+            done(found);
+            something = true;
+        }
+        return something;
+    }
 };
 
 struct Outbox : BasicOutbox<std::atomic> {};

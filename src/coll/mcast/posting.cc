@@ -72,27 +72,24 @@ bool Engine::fits_in_slot(const WireHeader &header, const List &list)
 // For `readers` ranks of our host. False when the slot is still being read: nothing happened.
 bool Engine::post(pm_group *group, WireHeader header, const List &list, const std::byte *data, std::uint32_t readers)
 {
-    Outbox::Slot *slot = group->outbox->begin(list.words, group->words());
-    if (slot == nullptr)
-        return false;
     header.set(WireHeader::posted, true);
     header.set(WireHeader::in_payload, false);
     header.words = static_cast<std::uint32_t>(list.words.size());
     header.orders = static_cast<std::uint32_t>(list.orders.size());
-    std::byte *place = slot->message;
-    auto append = [&](const void *bytes, std::size_t size) {
-        if (size != 0)
-            std::memcpy(place, bytes, size);
-        place += size;
-    };
-    append(&header, sizeof header);
-    append(list.words.data(), list.words.size_bytes());
-    append(list.orders.data(), list.orders.size_bytes());
-    place = slot->message + sizeof header + list_size(list);
-    if (!(header.flags & WireHeader::shared))
-        append(data, header.length);
-    group->outbox->publish(readers);
-    return true;
+    return group->outbox->post(list.words, group->words(), readers, [&](std::byte *message) {
+        std::byte *place = message;
+        auto append = [&](const void *bytes, std::size_t size) {
+            if (size != 0)
+                std::memcpy(place, bytes, size);
+            place += size;
+        };
+        append(&header, sizeof header);
+        append(list.words.data(), list.words.size_bytes());
+        append(list.orders.data(), list.orders.size_bytes());
+        place = message + sizeof header + list_size(list);
+        if (!(header.flags & WireHeader::shared))
+            append(data, header.length);
+    });
 }
 
 // A message says where more will be posted. Not for us when there is one on our host whom we could not wake.
@@ -133,22 +130,12 @@ bool Engine::is_post(const Watched &watched, const WireHeader &header)
 template <class Take>
 bool Engine::read_posts(Watched *watched, Take take)
 {
-    Outbox *outbox = watched->outbox;
     const auto self = static_cast<std::size_t>(watched->group->setup.rank);
-    const std::uint64_t posts = outbox->count();
-    bool something = false;
-    // By differences: a count of which nothing is true must end this as well.
-    while (static_cast<std::int64_t>(posts - watched->seen) > 0) {
-        // Of those further back none was for us: its slot would not have been used again. They need no look.
-        if (posts - watched->seen > Outbox::slots)
-            watched->seen = posts - Outbox::slots;
-        Outbox::Slot *slot = outbox->find(++watched->seen, watched->generation, self);
-        if (slot == nullptr)
-            continue;
+    return watched->outbox->read(&watched->seen, watched->generation, self, [&](const std::byte *message) {
         WireHeader header;
-        std::memcpy(&header, slot->message, sizeof header);
-        const std::byte *place = slot->message + sizeof header;
-        alignas(std::uint64_t) std::byte copy[sizeof slot->message];
+        std::memcpy(&header, message, sizeof header);
+        const std::byte *place = message + sizeof header;
+        alignas(std::uint64_t) std::byte copy[sizeof(Outbox::Slot::message)];
         bool in_order = is_post(*watched, header);
         if (in_order) {
             std::memcpy(copy, place, list_size(header));
@@ -157,10 +144,7 @@ bool Engine::read_posts(Watched *watched, Take take)
         }
         if (!in_order)
             transport_.dropped(watched->group->peer(watched->poster));
-        something = true;
-        Outbox::done(slot);
-    }
-    return something;
+    });
 }
 
 bool Engine::poll()

@@ -220,13 +220,14 @@ int pm_direct_use_stripes(pm_window *window, int target)
         case EpochBoard::Change::refused:
             return -1;
         case EpochBoard::Change::is_ours:
-            for (const pm_window::Target &each : window->targets)
-                while (each.board->epochs.is_inside(static_cast<std::uint32_t>(target))) {
+            board.end_change(
+                static_cast<std::uint32_t>(target), window->targets, [](const pm_window::Target &each) -> EpochBoard & { return each.board->epochs; },
+                [](const pm_window::Target &each) {
                     if (each.peer != nullptr && pm_has_ended(each.peer))
-                        break;
+                        return false;
                     sched_yield();
-                }
-            board.has_changed();
+                    return true;
+                });
             return 1;
         case EpochBoard::Change::of_another:
             break;

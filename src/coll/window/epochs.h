@@ -114,6 +114,15 @@ struct alignas(64) BasicEpochBoard {
     }
     bool is_inside(std::uint32_t part) const { return inside.load(std::memory_order_acquire) == part + 1; }  // [X3]
     void has_changed() { mode.store(by_stripes, std::memory_order_release); }  // [X6]
+    // It is ours: when nobody is inside this part any more, by the boards of all. Who has ended there is waited for no longer: wait(each) is false.
+    template <class All, class BoardOf, class Wait>
+    void end_change(std::uint32_t part, const All &all, BoardOf board_of, Wait wait)
+    {
+        for (const auto &each : all)
+            while (board_of(each).is_inside(part) && wait(each)) {
+            }
+        has_changed();
+    }
     // What has become of the change of another.
     std::uint32_t mode_now() const { return mode.load(std::memory_order_acquire); }  // [X7]
 
