@@ -846,6 +846,17 @@ TEST_F(Core, ThreadsSendWhileAnotherLetsGoOnOverUdp)
     threads_send(setup.devices);
 }
 
+#ifdef PM_HAVE_UCX
+TEST_F(Core, ThreadsSendWhileAnotherLetsGoOnOverUcx)
+{
+    pm_setup setup = default_setup();
+    setup.devices = "ucx";
+    setup.networks = "network here ucx lo";
+    open(setup);
+    threads_send(setup.devices);
+}
+#endif
+
 // For one send, if there are threads: nobody else is in the device meanwhile.
 TEST_F(Core, WhoSendsHasTheGateOfTheDeviceIfThereAreThreads)
 {
