@@ -42,6 +42,17 @@ void ring_doorbell(Atomic<std::uint32_t> *ready, std::uint32_t bit)
     ring_doorbell(ready, bit, [ready] { futex_wake_all(ready); });
 }
 
+// Receiver, of a ring that it has attended to: its producer rings from now on. For what was pushed without that, the bit is set here; also where the
+// kernel does not let the last of it be seen: false.
+template <template <class> class Atomic, class Consumer>
+bool leave_ring(Consumer *consumer, Atomic<std::uint32_t> *ready, std::uint32_t bit)
+{
+    const bool all_seen = consumer->leave();
+    if (!all_seen || consumer->ready() || consumer->finished())
+        ready->fetch_or(bit, std::memory_order_relaxed);
+    return all_seen;
+}
+
 // Receiver: takes all bits. Drain the rings of these bits afterwards.
 template <template <class> class Atomic>
 std::uint32_t take_ready(Atomic<std::uint32_t> *ready)

@@ -18,6 +18,7 @@
 #include <cstring>
 
 #include "base/fence.h"
+#include "pm/device.h"
 #include "pm/message.h"
 
 namespace pm::shmem {
@@ -56,6 +57,20 @@ struct RingControl {
     std::uint64_t producer_probe_value;                 // who it is, too: no two channels have the same
     std::uint64_t bulk_memory;                          // of the bulk area that has memory; of a slot that is kept, by the consumer
 };
+
+// Who it is that sends.
+struct ProducerName {
+    std::int32_t process;
+    std::uint32_t is_fenced;
+    std::uint64_t started, probe_address, probe_value;
+};
+
+// [O2] the producer's name is valid; pairs with [O1] in Producer::open.
+template <template <class> class Atomic>
+bool is_open(const RingControl<Atomic> &control)
+{
+    return control.open.load(std::memory_order_acquire) != 0;
+}
 
 template <template <class> class Atomic>
 void report_pull_works(RingControl<Atomic> *control, bool works)
@@ -115,6 +130,19 @@ class Producer {
     Producer(RingMemory<Atomic> *memory, std::byte *bulk, BulkReserve reserve, std::uint32_t start = 0)
         : memory_(memory), bulk_(bulk), reserve_(reserve), next_(start), consumed_(start)
     {
+    }
+
+    // The first call: who it is that pushes.
+    void open(const ProducerName &name)
+    {
+        RingControl<Atomic> &control = memory_->control;
+        control.producer_process = name.process;
+        control.producer_is_fenced = name.is_fenced;
+        control.producer_started = name.started;
+        control.producer_probe_address = name.probe_address;
+        control.producer_probe_value = name.probe_value;
+        // [O1] publishes the name; pairs with [O2] in is_open.
+        control.open.store(ring_open, std::memory_order_release);
     }
 
     // Header and payload in one cell. False: no cell free, or it does not fit.
@@ -178,6 +206,17 @@ class Producer {
         payload.copy_to(bulk_ + offset, sent, piece);
         publish(cell, CellKind::more, 0, 0, bulk_head_);
         *accepted = piece;
+        return true;
+    }
+
+    // The next part of a message, of which the progress is noted. False: nothing happened.
+    bool push_part(const Message &message, SendProgress *progress)
+    {
+        std::size_t accepted = 0;
+        if (!(progress->started ? push_more(message.payload, progress->sent, &accepted) : push_first(message, &accepted)))
+            return false;
+        progress->started = true;
+        progress->sent += accepted;
         return true;
     }
 

@@ -79,12 +79,6 @@ RingControl<std::atomic> &control_of(const Mapping &slot)
     return reinterpret_cast<RingMemory<std::atomic> *>(slot.data())->control;
 }
 
-// The same of one that is mapped. [O2] the sender's identity is valid; pairs with [O1] in open_ring.
-bool is_open(const Mapping &slot)
-{
-    return control_of(slot).open.load(std::memory_order_acquire) != 0;
-}
-
 }  // namespace
 
 std::uint64_t host_identity()
@@ -468,14 +462,6 @@ Status Shmem::open_ring(Peer *peer)
     find_pages(mapping.value().data(), sizeof(RingMemory<std::atomic>));
 
     auto memory = reinterpret_cast<RingMemory<std::atomic> *>(mapping.value().data());
-    memory->control.producer_process = card_.process;
-    memory->control.producer_is_fenced = is_fenced_;
-    memory->control.producer_started = header_->started;
-    memory->control.producer_probe_address = header_->probe_address;
-    memory->control.producer_probe_value = header_->token;
-    // [O1] publishes who we are; pairs with [O2] in is_open.
-    memory->control.open.store(ring_open, std::memory_order_release);
-
     peer->slot = std::move(mapping.value());
     peer->bulk_offset = offset + ring_room;
     auto reserve_bulk = [](void *context, std::size_t size) {
@@ -489,6 +475,7 @@ Status Shmem::open_ring(Peer *peer)
         return true;
     };
     peer->producer = Producer<std::atomic>(memory, peer->slot.data() + ring_room, BulkReserve{reserve_bulk, peer});
+    peer->producer.open({card_.process, is_fenced_, header_->started, header_->probe_address, header_->token});
     peer->producer.has_memory(memory->control.bulk_memory);
     if (!has_plenty_)
         peer->producer.take_at_least(first_limit);
@@ -647,17 +634,12 @@ Status Shmem::full(Peer *peer)
 Status Shmem::send_parts(Peer *peer, const Message &message, SendProgress *progress)
 {
     for (unsigned parts = 0; parts < parts_a_call; ++parts) {
-        std::size_t accepted = 0;
-        bool pushed = progress->started ? peer->producer.push_more(message.payload, progress->sent, &accepted)
-                                        : peer->producer.push_first(message, &accepted);
-        if (!pushed) {
+        if (!peer->producer.push_part(message, progress)) {
             if (!peer->producer.starved())
                 return full(peer);
             peer->error = reserve(peer->host->descriptor(), peer->bulk_offset, first_limit);
             return peer->error ? peer->error.status : Status::again;
         }
-        progress->started = true;
-        progress->sent += accepted;
         ring(peer);
         if (progress->sent == message.payload.size)
             return Status::ok;
@@ -726,11 +708,8 @@ void Shmem::leave_recent()
         return;
     attending_ = false;
     in_a_row_ = 0;
-    // Where the kernel does not do it any more, the next poll looks at it once more.
-    if (!recent_->consumer.leave())
+    if (!leave_ring(&recent_->consumer, &header_->ready, ready_bit(recent_->slot)))
         may_attend_ = is_fenced_ = false;
-    if (recent_->consumer.ready() || recent_->consumer.finished() || !is_fenced_)
-        header_->ready.fetch_or(ready_bit(recent_->slot), std::memory_order_relaxed);
 }
 
 unsigned Shmem::drain_ready(std::uint32_t bits)
@@ -759,7 +738,7 @@ Shmem::Incoming *Shmem::incoming_of(std::uint32_t slot)
     if (header_->given_back[slot / 64].load(std::memory_order_relaxed) >> slot % 64 & 1)
         return nullptr;
     bool kept = slot < kept_.size() && kept_[slot].data() != nullptr;
-    if (kept ? !is_open(kept_[slot]) : !slot_is_open(host_->descriptor(), card_.region, slot))
+    if (kept ? !is_open(control_of(kept_[slot])) : !slot_is_open(host_->descriptor(), card_.region, slot))
         return nullptr;  // not yet: its bit comes later
     Result<Mapping> mapping = kept ? std::move(kept_[slot]) : Mapping::create(host_->descriptor(), card_.region + slot_offset(slot), slot_room);
     if (!mapping.ok()) {
@@ -769,7 +748,7 @@ Shmem::Incoming *Shmem::incoming_of(std::uint32_t slot)
         return nullptr;
     }
     unmapped_ = {};
-    if (!is_open(mapping.value()))
+    if (!is_open(control_of(mapping.value())))
         return nullptr;
     auto memory = reinterpret_cast<RingMemory<std::atomic> *>(mapping.value().data());
     auto incoming = std::make_unique<Incoming>();

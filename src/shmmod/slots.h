@@ -23,7 +23,7 @@ std::uint32_t claim_slot(Atomic<std::uint32_t> *claimed, Atomic<std::uint64_t> (
     for (std::uint32_t word = 0; word < words; ++word) {
         while (std::uint64_t free = given_back[word].load(std::memory_order_relaxed)) {
             std::uint64_t bit = free & -free;
-            // [F1] the slot is as new; pairs with [F2].
+            // [S1] the slot is as new; pairs with [S2].
             if (given_back[word].fetch_and(~bit, std::memory_order_acquire) & bit)
                 return word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(bit));
         }
@@ -46,7 +46,7 @@ bool take_kept_slot(std::uint32_t number, Atomic<std::uint64_t> *kept)
 template <template <class> class Atomic, std::size_t words>
 void give_back_slot(std::uint32_t slot, Atomic<std::uint64_t> (&given_back)[words])
 {
-    given_back[slot / 64].fetch_or(std::uint64_t{1} << slot % 64, std::memory_order_release);  // [F2]
+    given_back[slot / 64].fetch_or(std::uint64_t{1} << slot % 64, std::memory_order_release);  // [S2]
 }
 
 }  // namespace pm::shmem

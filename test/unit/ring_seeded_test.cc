@@ -119,7 +119,7 @@ class RingRun {
         }
     }
 
-    // What Shmem::try_send does, until the message is gone.
+    // What is short as a whole, the rest by parts, until the message is gone.
     void send(Producer<SeededAtomic> &producer, const Message &message)
     {
         SendProgress progress;
@@ -128,15 +128,11 @@ class RingRun {
                 if (producer.push_small(message))
                     return;
             } else {
-                std::size_t accepted = 0;
-                bool pushed = progress.started ? producer.push_more(message.payload, progress.sent, &accepted)
-                                               : producer.push_first(message, &accepted);
-                if (pushed) {
-                    schedule_.require(accepted > 0 || message.payload.size == 0, "a part without progress was pushed");
+                const std::size_t before = progress.sent;
+                if (producer.push_part(message, &progress)) {
+                    schedule_.require(progress.sent > before || message.payload.size == 0, "a part without progress was pushed");
                     // The header is the device's own from now on.
                     std::memset(header_, 0, message.header_size);
-                    progress.started = true;
-                    progress.sent += accepted;
                     if (progress.sent == message.payload.size)
                         return;
                 }

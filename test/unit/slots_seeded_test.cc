@@ -34,6 +34,8 @@ class SlotsRun {
         for (auto &sender : messages_)
             for (std::uint32_t &count : sender)
                 count = static_cast<std::uint32_t>(random.below(random.one_in(2) ? 4 : most_messages + 1));
+        for (std::uint32_t sender = 0; sender < senders; ++sender)
+            schedule_.watch(reinterpret_cast<const std::byte *>(written_[sender].data()), sizeof written_[sender], sender);
         claimed_.set(64);  // there are only those that are given back
         given_back_[0].set((1 << slots) - 1);
     }
@@ -54,10 +56,9 @@ class SlotsRun {
             while ((slot = claim_slot(&claimed_, given_back_)) >= slots)
                 schedule_.require(slot == 64, "a slot that there is not");
             RingMemory<SeededAtomic> &memory = memory_[slot];
-            memory.control.producer_process = static_cast<std::int32_t>(sender);
-            memory.control.producer_started = round;
-            memory.control.open.store(ring_open, std::memory_order_release);
             Producer<SeededAtomic> producer(&memory, nullptr, {});
+            written_[sender][round].value = 1;
+            producer.open({static_cast<std::int32_t>(sender), 0, round, 0, 0});
             for (std::uint32_t number = 0; number < messages_[sender][round]; ++number) {
                 Said said{sender, round, number};
                 while (!producer.push_small({1, &said, sizeof said, {}})) {
@@ -76,9 +77,11 @@ class SlotsRun {
             for (std::uint32_t slot = 0; slot < slots; ++slot) {
                 RingMemory<SeededAtomic> &memory = memory_[slot];
                 if (!open[slot]) {
-                    if (memory.control.open.load(std::memory_order_acquire) == 0)
+                    if (!is_open(memory.control))
                         continue;
                     open[slot] = true;
+                    // What a sender did before it opened the slot, its name for one, is there as soon as the slot is open.
+                    schedule_.read(&written_[memory.control.producer_process][memory.control.producer_started], 1);
                     consumers[slot] = Consumer<SeededAtomic>(&memory, nullptr);
                 }
                 auto owner = static_cast<std::uint32_t>(memory.control.producer_process);
@@ -107,6 +110,10 @@ class SlotsRun {
 
     Schedule schedule_;
     std::array<std::array<std::uint32_t, rounds>, senders> messages_{};
+    struct alignas(64) Apart {  // so that the schedule can tell who knows of which
+        std::uint64_t value = 0;
+    };
+    std::array<std::array<Apart, rounds>, senders> written_{};
     SeededAtomic<std::uint32_t> claimed_;
     SeededAtomic<std::uint64_t> given_back_[1];
     std::unique_ptr<RingMemory<SeededAtomic>[]> memory_ = std::make_unique<RingMemory<SeededAtomic>[]>(slots);
