@@ -86,7 +86,7 @@ class Page {
             page.process = process;
             page.file_ = std::move(file);
             page.header_ = static_cast<pm_question_page *>(memory);
-            if (std::atomic_ref(page.header_->magic).load(std::memory_order_acquire) == PM_QUESTION_MAGIC)  // [Q2] pairs with [Q1] in question.cc
+            if (std::atomic_ref(page.header_->magic).load(std::memory_order_acquire) == PM_QUESTION_MAGIC)  // [G2] pairs with [G1] in question.cc
                 return page;
         }
         return std::nullopt;
@@ -102,7 +102,7 @@ class Page {
     std::optional<std::string> answer() const
     {
         std::atomic_ref version(header_->version);
-        std::uint32_t before = version.load(std::memory_order_acquire);  // [Q4] pairs with [Q3] in question.cc
+        std::uint32_t before = version.load(std::memory_order_acquire);  // [G4] pairs with [G3] in question.cc
         std::string text(std::min<std::uint32_t>(std::atomic_ref(header_->length).load(std::memory_order_relaxed), 1 << 24), 0);
         ssize_t size = pread(file_.get(), text.data(), text.size(), PM_QUESTION_TEXT);
         std::atomic_thread_fence(std::memory_order_acquire);

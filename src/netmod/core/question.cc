@@ -42,7 +42,7 @@ int pm_question_open(int rank, int size)
     page = static_cast<pm_question_page *>(memory);
     page->rank = rank;
     page->size = size;
-    std::atomic_ref(page->magic).store(PM_QUESTION_MAGIC, std::memory_order_release);  // [Q1] pairs with [Q2] in inspector/asking.cc
+    std::atomic_ref(page->magic).store(PM_QUESTION_MAGIC, std::memory_order_release);  // [G1] pairs with [G2] in inspector/asking.cc
     return PM_OK;
 }
 
@@ -64,7 +64,7 @@ void pm_question_answer(uint32_t question, const char *text, size_t size)
 {
     if (page == nullptr)
         return;
-    shared(page->version).fetch_add(1, std::memory_order_acq_rel);  // [Q3] pairs with [Q4] in inspector/asking.cc
+    shared(page->version).fetch_add(1, std::memory_order_acq_rel);  // [G3] pairs with [G4] in inspector/asking.cc
     ssize_t written = pwrite(file, text, size, PM_QUESTION_TEXT);
     shared(page->length).store(written < 0 ? 0 : static_cast<std::uint32_t>(written), std::memory_order_relaxed);
     shared(page->version).fetch_add(1, std::memory_order_release);
