@@ -115,7 +115,13 @@ class Target {
             header.offset &= 0xffff;
         if (!(repairs & 128))
             guard(&*datagram);
+        if (header.kind() == Kind::hello && greeted_ == never)
+            greeted_ = now_;
+        const bool was_open = peer_->state == PairState::open;
+        const std::uint64_t before = not_believed();
         target_->on_datagram(*datagram, address(2), now_);
+        if (was_open && header.to == peer_->number && header.kind() > Kind::welcome && not_believed() == before)
+            heard_ = now_;
     }
 
     void wait(Time time)
@@ -143,12 +149,25 @@ class Target {
             require(peer.outgoing == nullptr || peer.outgoing->outstanding() <= Outgoing::flight_limit, "too many packets");
         });
         require(target_->peers() < 100, "too many peers");
+        require(peer_->state != PairState::failed || a_failure_is_right(), "a pair fails, though its peer was heard, and has not begun anew: " + peer_->error.text);
     }
 
   private:
     static constexpr std::size_t receive_buffer = 64 * 1024;
 
     static Address address(std::uint8_t last) { return Address::v4({10, 0, 0, last}, 4711); }
+
+    // Nothing came from the peer for nearly as long as the limit says; or its process has greeted us again, and said no good-bye for some time.
+    bool a_failure_is_right() const
+    {
+        return now_ - heard_ >= ProtocolSettings().silence_limit * 3 / 4 || (greeted_ != never && now_ - greeted_ >= 1s);
+    }
+
+    std::uint64_t not_believed() const
+    {
+        const Counters &counters = target_->counters();
+        return counters.alien + counters.malformed + counters.twice;
+    }
 
     void carry(Endpoint &from, Endpoint &to, std::uint8_t last)
     {
@@ -198,6 +217,8 @@ class Target {
 
     std::uint64_t next_number_ = 0;
     Time now_ = 1s;
+    Time heard_ = now_;     // the last of the peer that was believed
+    Time greeted_ = never;  // its first greeting after that of the beginning
     std::unique_ptr<Endpoint> other_, target_;
     Peer *peer_;
 };
