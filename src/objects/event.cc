@@ -31,8 +31,13 @@ void wake(Runtime &runtime, int source, const std::vector<std::pair<int, std::ui
 {
     for (const auto &[rank, call] : waiting)
         if (rank == runtime.rank())
-            if (auto awaited = runtime.take_expected(call, source))
-                static_cast<AwaitedValue<void> &>(*awaited).set({});
+            if (auto awaited = runtime.take_expected(call, source)) {
+                // Of the number we know only what they say.
+                if (auto event = dynamic_cast<AwaitedValue<void> *>(awaited.get()))
+                    event->set({});
+                else
+                    awaited->fail("it was answered as an event, and is none");
+            }
 }
 
 void woken_here(Worker &worker, int source, Reader &from, Answer &)

@@ -96,7 +96,7 @@ Arrived *Arrived::make(const Wire &wire, int source, std::span<const std::byte> 
     made->source = source;
     made->object = wire.object;
     made->answer.sender = {source, wire.sender};
-    made->answer.call = wire.call;
+    made->answer.call = wire.kind == Kind::part ? 0 : wire.call;  // which parameter it is
     made->answer.uncounted = wire.uncounted;
     if (!inlined.empty())
         std::memcpy(reinterpret_cast<std::byte *>(made + 1), inlined.data(), inlined.size());
@@ -142,7 +142,8 @@ void Arrived::execute(Object &target)
         const Method *method = target.type->find(wire.method);
         if (method == nullptr)
             throw Error("the type " + target.type->name + " has no such method here: COMPOSITE_TYPE lists those that it has");
-        answer.call = 0;
+        if (method->part == nullptr)
+            throw Error("a parameter of " + target.type->name + "::" + method->name + " came by itself, and it takes all at once");
         method->part(target, *method, wire.call, wire.signature, from);
     } else {
         method_in(target)->invoke(target.instance(), from, answer);
