@@ -39,6 +39,7 @@
 #include "base/cpus.h"
 #include "base/gate.h"
 #include "base/status.h"
+#include "base/subnet.h"
 #include "base/time.h"
 #include "pm/message.h"
 
@@ -140,6 +141,10 @@ concept LetsGo = requires(D device, typename D::Peer *peer) {
     device.let_go(peer);
     device.renew(peer);
 };
+
+// Of the addresses on a peer's card one belongs to the network that was chosen: the others are tried only when nobody answers there.
+template <class D>
+concept PrefersAddress = requires(D device, typename D::Peer *peer, const Ip &address) { device.prefer(peer, address); };
 
 // It wants to know before the last disconnects that this process ends in order.
 template <class D>

@@ -471,6 +471,33 @@ TEST(UdpEndpoint, AnAddressThatIsOursAsWellSaysNothingOfThePeersHost)
     EXPECT_TRUE(is_waited_for({ours, bridge}, bridge)) << "a process of this host";
 }
 
+TEST(UdpEndpoint, APreferredAddressIsAskedAloneAtFirst)
+{
+    const Address first = Address::v4({10, 0, 0, 2}, 4711), preferred = Address::v4({10, 1, 0, 2}, 4711);
+    auto asked = [&](const std::optional<Ip> &prefer) {
+        Endpoint here(UdpPair::plain(), Key{1}, {Address::v4({10, 0, 0, 1}, 4711)}, test::Delivered::sink());
+        Endpoint there(UdpPair::plain(), Key{2}, {first, preferred}, test::Delivered::sink());
+        Peer *peer = here.connect(there.card());
+        if (prefer)
+            Endpoint::prefer(peer, *prefer);
+        Time now = 1s;
+        SendProgress progress;
+        EXPECT_EQ(here.send(peer, {1, nullptr, 0, {}}, &progress, now), Status::again);
+        std::string order;
+        for (Transmission transmission; order.size() < 10;) {
+            while (here.poll_transmit(&transmission, now))
+                order += transmission.to == preferred ? 'p' : transmission.to == first ? 'f' : '?';
+            now = here.next_deadline();
+            here.on_timer(now);
+        }
+        return order.substr(0, 10);
+    };
+    EXPECT_EQ(asked({}), "fpfpfpfpfp");
+    EXPECT_EQ(asked(preferred.ip), "pppppfpfpf") << "and nobody answers there";
+    EXPECT_EQ(asked(first.ip), "ffffffpfpf");
+    EXPECT_EQ(asked(Address::v4({10, 2, 0, 2}, 4711).ip), "fpfpfpfpfp") << "none of its addresses";
+}
+
 TEST(UdpEndpoint, WhoComputedForLongAsksBeforeItGivesUp)
 {
     UdpPair pair;

@@ -123,6 +123,7 @@ class Channel {
 
     virtual std::vector<std::byte> card() const = 0;
     virtual Result<void *> connect(std::span<const std::byte> card, const std::string &label) = 0;
+    virtual void prefer(void *peer, const Ip &address) = 0;
     virtual void disconnect(void *peer) = 0;
     virtual void let_go(void *peer) = 0;
     virtual void renew(void *peer) = 0;
@@ -307,6 +308,11 @@ class ChannelOf final : public Channel {
             connected.value()->label = label;
         return static_cast<void *>(connected.value());
     }
+    void prefer([[maybe_unused]] void *peer, [[maybe_unused]] const Ip &address) override
+    {
+        if constexpr (PrefersAddress<D>)
+            device_->prefer(of(peer), address);
+    }
     void disconnect(void *peer) override { device_->disconnect(of(peer)); }
     void let_go([[maybe_unused]] void *peer) override
     {
@@ -452,6 +458,7 @@ class Connection {
         direct_ = channel->direct;
         return {};
     }
+    void prefer(const Ip &address) const { channel->prefer(peer_, address); }
     void close()
     {
         if (is_open())

@@ -113,6 +113,23 @@ std::span<const std::byte> part_of(const pm_peer *peer, const Path *path)
     return Links::part_of(peer->card(), path->channel->kind, path->network_id);
 }
 
+// The card's part about a path.
+const NetworkCard *card_of_path(const pm_peer &peer, const Path &path)
+{
+    auto part = std::ranges::find(peer.card().networks, path.network_id, [](const NetworkCard &each) { return each.network.id; });
+    return part != peer.card().networks.end() ? &*part : nullptr;
+}
+
+// A channel that is there for several networks has to be told which of them was chosen.
+void prefer_network_of(const pm_peer *peer, const Path *path)
+{
+    auto is_of = [&](const NetworkLink &each) { return each.channel == path->channel; };
+    if (path->channel->shared != nullptr || std::ranges::count_if(peer->core->links.networks, is_of) < 2)
+        return;
+    if (const NetworkCard *part = card_of_path(*peer, *path); part != nullptr && part->address)
+        path->prefer(*part->address);
+}
+
 // From now on this path is used.
 Error connect(pm_peer *peer, Path *path)
 {
@@ -121,6 +138,7 @@ Error connect(pm_peer *peer, Path *path)
     if (!take_over(peer, path))
         if (Error error = path->open(part_of(peer, path), channel->names_peers ? label_of(peer->card()) : std::string{}))
             return error;
+    prefer_network_of(peer, path);
     peer->used = path;
     channel->has_peers = true;
     if (channel->capabilities.quick_poll && !core->has_neighbours)
@@ -172,13 +190,6 @@ Error connect_over_best(pm_peer *peer, const std::string &on_host)
     return no_route(peer, refused + on_host);
 }
 
-// The card's part about the path that is used.
-const NetworkCard *card_of_path(const pm_peer &peer)
-{
-    auto part = std::ranges::find(peer.card().networks, peer.used->network_id, [](const NetworkCard &each) { return each.network.id; });
-    return part != peer.card().networks.end() ? &*part : nullptr;
-}
-
 }  // namespace
 
 Error reach(pm_peer *peer)
@@ -218,7 +229,7 @@ void settle(pm_peer *peer)
     peer->used->state = PathState::proved;
     if (peer->used->channel->watching == nullptr)
         return;
-    if (const NetworkCard *part = card_of_path(*peer); part != nullptr && part->address)
+    if (const NetworkCard *part = card_of_path(*peer, *peer->used); part != nullptr && part->address)
         peer->core->watch.meet(*part->address, clock_now());
 }
 
@@ -271,7 +282,7 @@ static const Ip *watched_address(const pm_peer &peer)
     Watching *watching = peer.used->channel->watching.get();
     if (watching == nullptr || !watching->in_use(peer.used->peer()))
         return nullptr;
-    const NetworkCard *part = card_of_path(peer);
+    const NetworkCard *part = card_of_path(peer, *peer.used);
     return part != nullptr && part->address ? &*part->address : nullptr;
 }
 
@@ -304,7 +315,7 @@ bool host_is_silent(pm_peer *peer)
 {
     if (peer->used->channel->watching == nullptr || peer->settled)
         return false;
-    const NetworkCard *part = card_of_path(*peer);
+    const NetworkCard *part = card_of_path(*peer, *peer->used);
     if (part == nullptr || !part->address)
         return false;
     if (peer->probe == nullptr)

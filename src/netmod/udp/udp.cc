@@ -141,6 +141,12 @@ Result<Udp::Peer *> Udp::connect(const void *card, std::size_t size)
     return peer;
 }
 
+void Udp::prefer(Peer *peer, const Ip &address)
+{
+    InsideGate inside(gate_);
+    endpoint_->prefer(peer, address);
+}
+
 void Udp::disconnect(Peer *peer)
 {
     InsideGate inside(gate_);

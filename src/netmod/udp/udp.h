@@ -52,6 +52,7 @@ class Udp {
     const std::vector<Address> &addresses() const { return addresses_; }
     // Answers at once. The proof comes with the first message: try_send() says again until then, and unreachable when none comes.
     Result<Peer *> connect(const void *card, std::size_t size);
+    void prefer(Peer *peer, const Ip &address);
     void disconnect(Peer *peer);
     void let_go(Peer *peer);
     void renew(Peer *peer);

@@ -11,6 +11,7 @@ using namespace std::chrono_literals;
 constexpr Time first_hello_interval = 20ms;
 constexpr Time longest_hello_interval = 1s;
 constexpr unsigned least_hellos = 4;
+constexpr unsigned hellos_to_preferred = 5;  // some 0.6 s
 constexpr std::size_t welcomes_limit = 16;  // that wait to be sent to one peer
 constexpr unsigned size_rounds = 2;
 constexpr Time size_round_length = 20ms;
@@ -107,6 +108,13 @@ Peer *Endpoint::connect(const Card &card)
         peer->let_go = false;
     }
     return peer;
+}
+
+void Endpoint::prefer(Peer *peer, const Ip &address)
+{
+    auto found = std::ranges::find(peer->card.addresses, address, &Address::ip);
+    if (found != peer->card.addresses.end())
+        peer->preferred = static_cast<std::size_t>(found - peer->card.addresses.begin());
 }
 
 Peer *Endpoint::add(const Card &card)
@@ -965,6 +973,11 @@ void Endpoint::on_timer(Time now)
     }
 }
 
+bool Endpoint::asks_preferred(const Peer *peer)
+{
+    return peer->hellos <= hellos_to_preferred && peer->preferred < peer->card.addresses.size();
+}
+
 void Endpoint::on_hello_timer(Peer *peer, Time now)
 {
     Time interval = std::min<Time>(longest_hello_interval, settings_.silence_limit / 8);
@@ -979,9 +992,9 @@ void Endpoint::on_hello_timer(Peer *peer, Time now)
                         "(MPIR_CVAR_CH4_COMPOSITE_UDP_INTERFACES chooses)");
     peer->hello_at = now + std::min(first_hello_interval * (1u << std::min<unsigned>(peer->hellos, 8)), interval);
     peer->hellos = static_cast<std::uint8_t>(std::min<unsigned>(peer->hellos + 1u, 200));
-    peer->owed_hellos = static_cast<std::uint8_t>(peer->card.addresses.size());
+    peer->owed_hellos = asks_preferred(peer) ? 1 : static_cast<std::uint8_t>(peer->card.addresses.size());
     if (settings_.gives_up && asked_for >= settings_.silence_limit / 2)
-        peer->owed_host_asks = peer->owed_hellos;
+        peer->owed_host_asks = static_cast<std::uint8_t>(peer->card.addresses.size());
     want(peer);
 }
 
@@ -1182,7 +1195,8 @@ bool Endpoint::transmit_greeting(Peer *peer, Transmission *transmission)
         transmit_one(peer, transmission, Kind::welcome, header, welcome.to);
         return true;
     }
-    std::size_t candidate = peer->card.addresses.size() - peer->owed_hellos--;
+    std::size_t candidate = asks_preferred(peer) ? peer->preferred : peer->card.addresses.size() - peer->owed_hellos;
+    --peer->owed_hellos;
     header.offset = std::uint64_t{candidate} << 32 | peer->number;
     header.number = number_from(peer->nonce);
     header.guard[1] = proof_of(*peer->card.secret, *card_.secret, peer->nonce, hello_of(header));

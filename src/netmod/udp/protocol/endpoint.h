@@ -66,6 +66,7 @@ struct Peer {
     bool renewed = false;    // it was let go and is wanted again: when it leaves, or has left and we do not know it yet, it is asked for
     std::uint8_t size_rounds = 0;  // of packet size probes
     std::uint8_t hellos = 0;       // rounds
+    std::size_t preferred = SIZE_MAX;  // of its addresses, which is asked alone at first; none
     std::uint8_t asks = 0;         // since it fell silent
     std::uint8_t refusals = 0;     // since it was last heard
     std::uint8_t byes = 0;         // sent
@@ -162,6 +163,8 @@ class Endpoint {
     const Card &card() const { return card_; }
     // The peer with this card: the same again for the same process.
     Peer *connect(const Card &card);
+    // At first only there, if that is one of its addresses. Before the first message.
+    static void prefer(Peer *peer, const Ip &address);
     void disconnect(Peer *peer);
     // As in the PM contract. One that has left may have come back: the next message asks for it.
     void let_go(Peer *peer);
@@ -279,6 +282,7 @@ class Endpoint {
 
     Time deadline(const Peer *peer) const;
     void schedule(Peer *peer);
+    static bool asks_preferred(const Peer *peer);
     void on_hello_timer(Peer *peer, Time now);
     void look_for_larger_packets(Peer *peer, const Message &message, Time now);
     void on_size_timer(Peer *peer, Time now);
