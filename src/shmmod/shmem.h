@@ -147,13 +147,13 @@ class Shmem {
         return bits == 0 ? 0 : drain_ready(bits);
     }
 
-    // Whether a sender that is heard again and again is spared the ready word, and waits for us rather than to take more memory: only where one thread
-    // polls and sleeps, on a core of its own.
-    void attend_senders(bool allowed)
+    // Whether a sender that is heard again and again is spared the ready word: only where one thread polls and sleeps. Whether senders wait for us rather
+    // than to take more memory: only where each rank has a core of its own.
+    void attend_senders(bool allowed, bool have_cores)
     {
-        have_cores_ = allowed;
+        have_cores_ = have_cores;
         for (Peer *peer : own_)
-            peer->producer.be_patient(allowed);
+            peer->producer.be_patient(have_cores);
         may_attend_ = allowed && is_fenced_;
         if (!may_attend_)
             leave_recent();

@@ -133,7 +133,7 @@ void pm_allow_threads(pm_core *core)
 {
     core->threads = true;
     if (core->links.direct != nullptr)
-        core->links.direct->attend_senders(false);
+        core->links.direct->attend_senders(false, false);
 }
 
 void pm_close(pm_core *core)

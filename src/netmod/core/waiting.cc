@@ -41,7 +41,7 @@ void pm::make_wait_plans(pm_core *core)
                         (core->rendezvous == pm::Rendezvous::automatic &&
                          core->oversubscribed && core->ranks_on_host > PM_PIPELINE_RANKS_A_CORE * cores);
     if (core->links.direct != nullptr)
-        core->links.direct->attend_senders(!core->oversubscribed && !core->threads);
+        core->links.direct->attend_senders(!core->threads, !core->oversubscribed && !core->threads);
     core->planned.set(true);
 }
 
