@@ -346,6 +346,108 @@ static void partitions(void)
     MPI_Request_free(&receive);
 }
 
+/* ---- neighbours that are the same rank several times ---- */
+
+enum { SLOTS = 6, LONGEST = SLOTS + 1 };
+/* Who it is, and which of its blocks is the one for us. */
+typedef struct {
+    int peer, block;
+} neighbour;
+
+static int value_at(int from, int block, int i, int round) { return from * 10000 + block * 100 + i + round * 100000; }
+
+/* Each block has a length of its own, but for MPI_Neighbor_alltoall. */
+static void exchange(MPI_Comm comm, const char *what, int slots, const neighbour *sources, int kind, int mode)
+{
+    static const char *const kinds[] = { "alltoall", "alltoallv", "alltoallw" }, *const modes[] = { "blocking", "nonblocking", "persistent" };
+    int out[SLOTS][LONGEST], in[SLOTS][LONGEST], sends[SLOTS], receives[SLOTS], places[SLOTS], me;
+    MPI_Aint far[SLOTS];
+    MPI_Datatype types[SLOTS];
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    MPI_Comm_rank(comm, &me);
+    for (int slot = 0; slot < slots; slot++) {
+        sends[slot] = kind ? slot + 1 : LONGEST;
+        receives[slot] = kind ? sources[slot].block + 1 : LONGEST;
+        places[slot] = slot * LONGEST;
+        far[slot] = (MPI_Aint) sizeof(int) * places[slot];
+        types[slot] = MPI_INT;
+    }
+#define EACH_WAY(name, ...) \
+    (mode == 0 ? MPI_Neighbor_##name(__VA_ARGS__, comm) : mode == 1 ? MPI_Ineighbor_##name(__VA_ARGS__, comm, &request) : \
+     MPI_Neighbor_##name##_init(__VA_ARGS__, comm, MPI_INFO_NULL, &request))
+    for (int round = 0; round < (mode == 2 ? 2 : 1); round++) {
+        for (int slot = 0; slot < slots; slot++)
+            for (int i = 0; i < LONGEST; i++) {
+                out[slot][i] = value_at(me, slot, i, round);
+                in[slot][i] = -1;
+            }
+        if (round == 0 && kind == 0)
+            EACH_WAY(alltoall, out, LONGEST, MPI_INT, in, LONGEST, MPI_INT);
+        else if (round == 0 && kind == 1)
+            EACH_WAY(alltoallv, out, sends, places, MPI_INT, in, receives, places, MPI_INT);
+        else if (round == 0)
+            EACH_WAY(alltoallw, out, sends, far, types, in, receives, far, types);
+        if (mode == 2)
+            MPI_Start(&request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        for (int slot = 0; slot < slots; slot++)
+            for (int i = 0; i < LONGEST; i++) {
+                int expected = i < receives[slot] ? value_at(sources[slot].peer, sources[slot].block, i, round) : -1;
+                EXPECT(in[slot][i] == expected, "%s, %s, %s, start %d, block %d, number %d: %d, not %d", what, kinds[kind], modes[mode], round, slot, i,
+                       in[slot][i], expected);
+            }
+    }
+    if (mode == 2)
+        MPI_Request_free(&request);
+}
+
+static void exchange_all_ways(MPI_Comm comm, const char *what, int slots, const neighbour *sources)
+{
+    for (int kind = 0; kind < 3; kind++)
+        for (int mode = 0; mode < 3; mode++)
+            exchange(comm, what, slots, sources, kind, mode);
+}
+
+/* Grids of one rank and of two: what goes to the lower neighbour of a dimension arrives as that of the upper one. Graphs: the first block for a rank is
+ * the first one from there. */
+static void neighbours(void)
+{
+    static const int sides[][3] = { {1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 2} }, periodic[3] = { 1, 1, 1 };
+    MPI_Comm two, comm;
+    int size;
+
+    MPI_Comm_split(MPI_COMM_WORLD, rank / 2, rank, &two);
+    MPI_Comm_size(two, &size);
+    for (int shape = 0; shape < 4; shape++)
+        for (int dimensions = 1; dimensions <= 3; dimensions++) {
+            neighbour sources[SLOTS];
+            int grid_size = 1, me;
+            for (int d = 0; d < dimensions; d++)
+                grid_size *= sides[shape][d];
+            if (grid_size > size)
+                continue;
+            MPI_Cart_create(grid_size == 1 ? MPI_COMM_SELF : two, dimensions, sides[shape], periodic, 0, &comm);
+            MPI_Comm_rank(comm, &me);
+            for (int slot = 0; slot < 2 * dimensions; slot++)
+                sources[slot] = (neighbour) { sides[shape][slot / 2] == 2 ? !me : me, slot ^ 1 };
+            exchange_all_ways(comm, "grid", 2 * dimensions, sources);
+            MPI_Comm_free(&comm);
+        }
+
+    /* Edges several times, in another order at either end. */
+    if (size == 2) {
+        int me;
+        MPI_Comm_rank(two, &me);
+        int from[] = { !me, !me, me, !me, me }, to[] = { me, !me, me, !me, !me };
+        neighbour sources[] = { {!me, 1}, {!me, 3}, {me, 0}, {!me, 4}, {me, 2} };
+        MPI_Dist_graph_create_adjacent(two, 5, from, MPI_UNWEIGHTED, 5, to, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &comm);
+        exchange_all_ways(comm, "graph", 5, sources);
+        MPI_Comm_free(&comm);
+    }
+    MPI_Comm_free(&two);
+}
+
 int main(int argc, char **argv)
 {
     const struct part parts[] = {
@@ -354,6 +456,7 @@ int main(int argc, char **argv)
         { "self", self, 1, 0 },
         { "pairs", pairs, 1, 0 },
         { "partitions", partitions, 1, 0 },
+        { "neighbours", neighbours, 1, 0 },
     };
     MPI_Init(&argc, &argv);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

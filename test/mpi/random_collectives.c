@@ -242,9 +242,12 @@ static struct {
 static uint64_t graph_key;
 static int line_is_ring;
 
-static int has_edge(int from, int to)
+/* Up to EDGES of them. */
+enum { EDGES = 2 };
+static int edges(int from, int to)
 {
-    return mix(graph_key + (uint64_t) from * 4096 + (uint64_t) to) % 3 == 0;
+    uint64_t hash = mix(graph_key + (uint64_t) from * 4096 + (uint64_t) to) % 6;
+    return hash < 2 ? (int) hash + 1 : 0;
 }
 
 static void make_shape(int shape, int color, int key)
@@ -264,17 +267,17 @@ static void make_shapes(uint64_t key)
     make_shape(THIRDS, (int) (mix(key + (uint64_t) rank) % 3), -rank);
     make_shape(SOME, mix(key + 1000 + (uint64_t) rank) % 2 ? 0 : MPI_UNDEFINED, (int) (mix(key + 2000 + (uint64_t) rank) % 100));
     make_shape(PAIRS, rank / 2, -rank);
-    line_is_ring = ranks >= 3 && key % 2;
+    line_is_ring = key % 2;
     MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &line_is_ring, 0, &shapes[LINE].comm);
 
-    int me, sources[ranks], targets[ranks], in = 0, out = 0;
+    int me, sources[EDGES * ranks], targets[EDGES * ranks], in = 0, out = 0;
     graph_key = key;
     MPI_Comm_rank(shapes[REVERSED].comm, &me);
-    for (int i = 0; i < ranks; i++) {
-        int other = key % 2 ? ranks - 1 - i : i;
-        if (has_edge(other, me))
+    for (int i = 0; i < EDGES * ranks; i++) {
+        int other = key % 2 ? ranks - 1 - i % ranks : i % ranks;
+        if (edges(other, me) > i / ranks)
             sources[in++] = other;
-        if (has_edge(me, other))
+        if (edges(me, other) > i / ranks)
             targets[out++] = other;
     }
     MPI_Dist_graph_create_adjacent(shapes[REVERSED].comm, in, sources, MPI_UNWEIGHTED, out, targets, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
@@ -303,6 +306,7 @@ static const char *const mode_names[] = { "blocking", "in flight", "persistent" 
 /* What goes to, or comes from, one other rank. */
 typedef struct {
     int peer;
+    int way;                    /* of several from the same rank to the same one */
     int count;                  /* of the base */
     long place;                 /* bytes from the start of the buffer */
     const layout *form;
@@ -406,24 +410,38 @@ static void lay_out(const operation *op, side *side, stream *own)
     side->expected = malloc(side->bytes + 2 * GUARD);
 }
 
-static void add_piece(side *side, int peer, int count)
+static void add_piece_on(side *side, int peer, int way, int count)
 {
     side->piece = realloc(side->piece, (size_t) (side->pieces + 1) * sizeof *side->piece);
-    side->piece[side->pieces++] = (piece) { peer, count, 0, NULL };
+    side->piece[side->pieces++] = (piece) { peer, way, count, 0, NULL };
 }
 
-/* The peers of a communicator with a topology; the order is that of the calls. */
+static void add_piece(side *side, int peer, int count)
+{
+    add_piece_on(side, peer, 0, count);
+}
+
+/* As the receiver of a piece. */
+static int rank_on(int to, int way)
+{
+    return to + way * 4096;
+}
+
+/* The peers of a communicator with a topology; the order is that of the calls. On a line what goes to the lower one comes from the upper one, also where
+ * both are the same; in a graph the first one to a rank is the first one from it there. */
 static void add_neighbours(operation *op, side *side, int sending)
 {
-    int spread = is_alltoall(op->kind);
-    for (int i = 0; i < (op->shape == LINE ? 2 : op->size); i++) {
-        int peer = op->shape == LINE ? op->me + 2 * i - 1 : graph_key % 2 ? op->size - 1 - i : i;
-        if (op->shape == LINE)
+    int spread = is_alltoall(op->kind), line = op->shape == LINE;
+    for (int i = 0; i < (line ? 2 : EDGES * op->size); i++) {
+        int peer = line ? op->me + 2 * i - 1 : graph_key % 2 ? op->size - 1 - i % op->size : i % op->size, way = line ? i : i / op->size;
+        if (line && !sending)
+            way = !way;
+        if (line)
             peer = line_is_ring ? (peer + op->size) % op->size : peer < 0 || peer >= op->size ? MPI_PROC_NULL : peer;
-        else if (!(sending ? has_edge(op->me, peer) : has_edge(peer, op->me)))
+        else if ((sending ? edges(op->me, peer) : edges(peer, op->me)) <= way)
             continue;
-        int other = peer == MPI_PROC_NULL ? 0 : peer;
-        add_piece(side, peer, sending ? count_of(op, op->me, spread ? other : 0) : count_of(op, other, spread ? op->me : 0));
+        int other = peer == MPI_PROC_NULL ? 0 : peer, from = sending ? op->me : other, to = sending ? other : op->me;
+        add_piece_on(side, peer, way, count_of(op, from, spread ? rank_on(to, way) : 0));
     }
 }
 
@@ -538,8 +556,9 @@ static void fill(operation *op)
     }
     for (int i = 0; i < op->send.pieces; i++)
         if (op->send.piece[i].peer != MPI_PROC_NULL) {
-            write_values(op, op->send.memory, &op->send.piece[i], op->me, all_to_all || scatters ? op->send.piece[i].peer : -1);
-            write_values(op, op->send.expected, &op->send.piece[i], op->me, all_to_all || scatters ? op->send.piece[i].peer : -1);
+            int to = all_to_all || scatters ? rank_on(op->send.piece[i].peer, op->send.piece[i].way) : -1;
+            write_values(op, op->send.memory, &op->send.piece[i], op->me, to);
+            write_values(op, op->send.expected, &op->send.piece[i], op->me, to);
         }
     for (int i = 0; i < op->receive.pieces; i++) {
         piece *piece = &op->receive.piece[i];
@@ -550,7 +569,7 @@ static void fill(operation *op)
         else if (op->in_place && !scatters && piece->peer == op->me)
             write_values(op, op->receive.memory, piece, op->me, -1);
         if (!(op->in_place && scatters))
-            write_values(op, op->receive.expected, piece, piece->peer, all_to_all || scatters ? op->me : -1);
+            write_values(op, op->receive.expected, piece, piece->peer, all_to_all || scatters ? rank_on(op->me, piece->way) : -1);
     }
 }
 

@@ -530,14 +530,15 @@ bool MPIDI_COMPOSITE_exscan(const void *sendbuf, void *recvbuf, MPI_Aint count, 
 /* ---- neighbours ---- */
 
 /* A message to each and from each: `from` and `to` have a part for each neighbour. MPICH would make a schedule of it, which takes longer than
- * short messages do. In a grid with two ranks on a side both neighbours are the same one: what it sent first is the last that comes
- * (`reversed`). */
-static int with_neighbors(const parts_t * from, const parts_t * to, bool reversed, MPIR_Comm * comm)
+ * short messages do. In a ring of one rank or two both neighbours of a dimension are the same one: what it sent to the first of them comes from the
+ * second. */
+static int with_neighbors(const parts_t * from, const parts_t * to, MPIR_Comm * comm)
 {
     int mpi_errno, in, out, weighted, count = 0, failed = MPI_SUCCESS; /* one that fails does not keep others waiting */
     MPIR_Errflag_t errflag = MPIR_ERR_NONE;
     MPIR_Request **requests = NULL;
     int *ranks = NULL;
+    bool crosswise;
 
     mpi_errno = MPIR_Topo_canon_nhb_count(comm, &in, &out, &weighted);
     MPIR_ERR_CHECK(mpi_errno);
@@ -546,8 +547,9 @@ static int with_neighbors(const parts_t * from, const parts_t * to, bool reverse
     MPIR_ERR_CHKANDJUMP(!ranks || !requests, mpi_errno, MPI_ERR_OTHER, "**nomem");
     mpi_errno = MPIR_Topo_canon_nhb(comm, in, ranks, MPI_UNWEIGHTED, out, ranks + in, MPI_UNWEIGHTED);
     MPIR_ERR_CHECK(mpi_errno);
+    crosswise = MPIR_Topology_get(comm)->kind == MPI_CART;
     for (int i = 0; i < in; i++) {
-        int source = reversed ? in - 1 - i : i;
+        int source = crosswise ? i ^ 1 : i;
         data_t part = part_of(to, source);
         if (ranks[source] == MPI_PROC_NULL)
             continue;
@@ -592,7 +594,7 @@ int MPIDI_COMPOSITE_neighbor_allgather(const void *sendbuf, MPI_Aint sendcount, 
     from = equal_parts(sendbuf, sendcount, sendtype);
     from.extent = 0;            /* the same for all */
     to = equal_parts(recvbuf, recvcount, recvtype);
-    return with_neighbors(&from, &to, false, comm);
+    return with_neighbors(&from, &to, comm);
 }
 
 int MPIDI_COMPOSITE_neighbor_allgatherv(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -605,7 +607,7 @@ int MPIDI_COMPOSITE_neighbor_allgatherv(const void *sendbuf, MPI_Aint sendcount,
     from = equal_parts(sendbuf, sendcount, sendtype);
     from.extent = 0;
     to = parts_of(recvbuf, recvcounts, displs, recvtype);
-    return with_neighbors(&from, &to, false, comm);
+    return with_neighbors(&from, &to, comm);
 }
 
 int MPIDI_COMPOSITE_neighbor_alltoall(const void *sendbuf, MPI_Aint sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Aint recvcount,
@@ -617,7 +619,7 @@ int MPIDI_COMPOSITE_neighbor_alltoall(const void *sendbuf, MPI_Aint sendcount, M
         return MPIR_Neighbor_alltoall_impl(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
     from = equal_parts(sendbuf, sendcount, sendtype);
     to = equal_parts(recvbuf, recvcount, recvtype);
-    return with_neighbors(&from, &to, true, comm);
+    return with_neighbors(&from, &to, comm);
 }
 
 int MPIDI_COMPOSITE_neighbor_alltoallv(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls, MPI_Datatype sendtype,
@@ -630,7 +632,7 @@ int MPIDI_COMPOSITE_neighbor_alltoallv(const void *sendbuf, const MPI_Aint * sen
         return MPIR_Neighbor_alltoallv_impl(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
     from = parts_of(sendbuf, sendcounts, sdispls, sendtype);
     to = parts_of(recvbuf, recvcounts, rdispls, recvtype);
-    return with_neighbors(&from, &to, false, comm);
+    return with_neighbors(&from, &to, comm);
 }
 
 int MPIDI_COMPOSITE_neighbor_alltoallw(const void *sendbuf, const MPI_Aint * sendcounts, const MPI_Aint * sdispls,
@@ -643,5 +645,5 @@ int MPIDI_COMPOSITE_neighbor_alltoallw(const void *sendbuf, const MPI_Aint * sen
         return MPIR_Neighbor_alltoallw_impl(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
     from = typed_parts(sendbuf, sendcounts, sdispls, sendtypes);
     to = typed_parts(recvbuf, recvcounts, rdispls, recvtypes);
-    return with_neighbors(&from, &to, false, comm);
+    return with_neighbors(&from, &to, comm);
 }
