@@ -133,6 +133,26 @@ TEST(UdpCongestion, KeepsRoomForSomePackets)
     EXPECT_EQ(congestion.window(), 8 * packet);
 }
 
+// The largest packets there are: the window it begins with has room for fewer than the least.
+TEST(UdpCongestion, DoesNotGrowByALossOrASilence)
+{
+    const std::size_t large = cost_of(65'000);
+    Congestion lost, silent;
+    const std::size_t before = lost.window();
+    ASSERT_LT(before, Congestion::least_packets * large);
+    for (std::uint64_t i = 0; i < 100; ++i) {
+        lost.on_lost(i, i + 1, large);
+        EXPECT_EQ(lost.window(), before);
+    }
+    silent.on_silence(large);
+    EXPECT_EQ(silent.window(), before);
+    // What has room for more is halved, as far as it has.
+    while (lost.window() < 12 * large)
+        lost.on_acknowledged(large, large, true);
+    lost.on_lost(200, 201, large);
+    EXPECT_EQ(lost.window(), Congestion::least_packets * large);
+}
+
 // Sends a window after the other, of which every `period`-th packet is lost, and grows as it is allowed to.
 void run(Congestion *congestion, std::uint64_t *order, std::uint64_t packets, std::uint64_t period)
 {

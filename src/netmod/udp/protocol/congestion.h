@@ -64,7 +64,7 @@ class Congestion {
     void on_silence(std::size_t packet_cost)
     {
         threshold_ = std::max(window_ / 2, least_packets * packet_cost);
-        window_ = least_packets * packet_cost;
+        window_ = std::min(window_, least_packets * packet_cost);
         before_ = now_ = {};
         asking_ = false;
     }
@@ -72,7 +72,7 @@ class Congestion {
     std::uint64_t halvings() const { return halvings_; }
     double own_loss() const { return own_loss_; }
 
-    // With fewer packets on their way a lost one may have none after it that tells.
+    // With fewer packets on their way a lost one may have none after it that tells. Of large ones there may be fewer from the beginning: then as many.
     static constexpr std::size_t least_packets = 8;
 
   private:
@@ -92,7 +92,7 @@ class Congestion {
     {
         window_before_ = asking_ ? std::max(window_before_, window_) : window_;
         before_ = now_;
-        window_ = std::max(window_ / 2, least_packets * packet_cost);
+        window_ = std::max(window_ / 2, std::min(window_, least_packets * packet_cost));
         threshold_ = window_;
         ++halvings_;
         asking_ = true;
