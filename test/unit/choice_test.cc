@@ -258,6 +258,22 @@ TEST(Leaders, EachHostIsToldOnceAndEachClusterToo)
         }
 }
 
+TEST(Leaders, TheFirstPieceSaysHowManyFollow)
+{
+    std::map<std::size_t, std::size_t> number_of;    // by the length of the first
+    for (std::size_t bytes = 1; bytes < 40 * std::size_t{PM_LEADERS_PIECE}; bytes += bytes % PM_LEADERS_PIECE < 4096 ? 1 : PM_LEADERS_PIECE / 4) {
+        const std::size_t pieces = pm_pieces(bytes), first = pm_piece_end(bytes, 0);
+        EXPECT_EQ(pm_piece_end(bytes, pieces - 1), bytes);
+        for (std::size_t piece = 1; piece < pieces; ++piece) {
+            ASSERT_GE(pm_piece_end(bytes, piece), pm_piece_end(bytes, piece - 1));
+            ASSERT_LE(pm_piece_end(bytes, piece) - pm_piece_end(bytes, piece - 1), std::size_t{PM_LEADERS_PIECE});
+        }
+        ASSERT_EQ(number_of.emplace(first, pieces).first->second, pieces) << bytes << " bytes";
+    }
+    EXPECT_EQ(pm_pieces(0), 0u);
+    EXPECT_EQ(pm_piece_end(PM_LEADERS_PIECE, 0), std::size_t{PM_LEADERS_PIECE});
+}
+
 TEST(Leaders, AThousandHosts)
 {
     for (auto [clusters, root, shape] :

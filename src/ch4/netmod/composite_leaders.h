@@ -31,16 +31,22 @@ static bool turns_poor(led_t * led, bool now)
 
 /* ---- between hosts ---- */
 
+/* `errflag` becomes what comes with it. */
+static void wait_for_message(led_t * led, MPIR_Request * request, MPIR_Errflag_t * errflag)
+{
+    note_error(led, MPIC_Wait(request, errflag));
+    /* After an error nothing must come to memory that is about to be freed. */
+    if (request->kind == MPIR_REQUEST_KIND__RECV && !MPIR_Request_is_complete(request))
+        MPID_Cancel_recv(request);
+}
+
 /* `bytes`: of a receive, which must be as many; -1: as they come. */
 static void wait_for_bytes(led_t * led, MPIR_Request ** request, MPI_Aint bytes)
 {
     if (*request == NULL)
         return;
-    note_error(led, MPIC_Wait(*request, led->errflag));
-    /* After an error nothing must come to memory that is about to be freed. */
-    if ((*request)->kind == MPIR_REQUEST_KIND__RECV && !MPIR_Request_is_complete(*request))
-        MPID_Cancel_recv(*request);
-    else if ((*request)->kind == MPIR_REQUEST_KIND__RECV)
+    wait_for_message(led, *request, led->errflag);
+    if ((*request)->kind == MPIR_REQUEST_KIND__RECV && MPIR_Request_is_complete(*request))
         note_error(led, (*request)->status.MPI_ERROR);
     if (bytes >= 0 && *led->errflag == MPIR_ERR_NONE && MPIR_STATUS_GET_COUNT((*request)->status) != bytes)
         note_error(led, other_size((size_t) MPIR_STATUS_GET_COUNT((*request)->status), (size_t) bytes));
@@ -308,34 +314,142 @@ static int leaders_reduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MP
     return led_to(&led);
 }
 
-/* Of who is first, to all. Piece by piece: while one is passed on, and read on the host, the next one arrives. */
-static void spread(led_t * led, char *flat, size_t bytes, int tag)
+static data_t piece_on_way(char *flat, size_t bytes, size_t piece)
+{
+    size_t from = piece > 0 ? pm_piece_end(bytes, piece - 1) : 0;
+
+    return data_of(flat + from, (MPI_Aint) (pm_piece_end(bytes, piece) - from), MPI_BYTE);
+}
+
+/* Of who is first, to all. Piece by piece: while one is passed on, and read on the host, the next one arrives. `here`: so many have come. */
+static void spread(led_t * led, char *flat, size_t bytes, size_t here, int tag)
 {
     MPIR_Request *told[2][PM_BRANCHES_MAX], *next = NULL, *now;
     const bool hears = led->speaks && !is_first(led);
-    size_t length = MPL_MIN(bytes, PM_LEADERS_PIECE);
-    int turn = 0;
+    const size_t pieces = pm_pieces(bytes);
 
     for (int i = 0; i < led->tree.branches; i++)
         told[0][i] = told[1][i] = NULL;
-    if (hears && bytes)
-        begin_receive(led, flat, (MPI_Aint) length, MPI_BYTE, led->tree.parent, tag, &next);
-    for (size_t at = 0; at < bytes; at += PM_LEADERS_PIECE, turn = !turn) {
-        size_t behind = at + length;
-        data_t piece = piece_of(flat, bytes, at, length);
-        now = next;
-        next = NULL;
-        if (hears && behind < bytes)
-            begin_receive(led, flat + behind, (MPI_Aint) MPL_MIN(bytes - behind, length), MPI_BYTE, led->tree.parent, tag, &next);
+    if (hears && here < pieces) {
+        data_t first = piece_on_way(flat, bytes, here);
+        begin_receive(led, first.plain, first.count, MPI_BYTE, led->tree.parent, tag, &next);
+    }
+    for (size_t i = 0; i < pieces; i++) {
+        data_t piece = piece_on_way(flat, bytes, i);
+        now = NULL;
+        if (hears && i >= here) {
+            now = next;
+            next = NULL;
+        }
+        if (hears && i >= here && i + 1 < pieces) {
+            data_t behind = piece_on_way(flat, bytes, i + 1);
+            begin_receive(led, behind.plain, behind.count, MPI_BYTE, led->tree.parent, tag, &next);
+        }
         wait_for_bytes(led, &now, piece.count);
         if (led->speaks) {
-            wait_for_all(led, told[turn]);
-            begin_telling(led, piece.plain, piece.count, MPI_BYTE, tag, told[turn]);
+            wait_for_all(led, told[i % 2]);
+            begin_telling(led, piece.plain, piece.count, MPI_BYTE, tag, told[i % 2]);
         }
         host_bcast(led, piece.plain, piece.count, MPI_BYTE);
     }
     wait_for_all(led, told[0]);
     wait_for_all(led, told[1]);
+}
+
+/* What goes before a broadcast in pieces, by a tree that is the same for all longer ones: who has another size knows what is on its way. It is marked as
+ * an error, so that nobody takes it for data. */
+typedef struct {
+    uint64_t mark, bytes;
+} prelude_t;
+
+static const uint64_t prelude_mark = 0x70696563657320u;
+
+/* `bytes` 0: that there are none, but an error. */
+static void begin_prelude(led_t * led, const pm_tree * tree, const prelude_t * prelude, int tag, MPIR_Request ** requests)
+{
+    MPIR_Errflag_t errflag = prelude->bytes == 0 && *led->errflag == MPIR_ERR_PROC_FAILED ? MPIR_ERR_PROC_FAILED : MPIR_ERR_OTHER;
+
+    for (int i = 0; i < tree->branches; i++) {
+        requests[i] = NULL;
+        note_error(led, MPIC_Isend(prelude, sizeof *prelude, MPI_BYTE, speaker_at(led, tree->below[i].place), tag, led->comm, &requests[i], &errflag));
+    }
+}
+
+/* What comes first: all of a broadcast of one piece, or what goes before several. Answers how much comes in pieces behind it: 0 if nothing does. */
+static size_t hear_first(led_t * led, char *flat, size_t bytes, const pm_tree * tree, int tag)
+{
+    const bool is_long = pm_pieces(bytes) > 1, apart = is_long || led->is_poor || bytes < sizeof(prelude_t);
+    prelude_t prelude = { 0 };
+    MPIR_Errflag_t errflag = MPIR_ERR_NONE;
+    MPIR_Request *request = NULL;
+    MPI_Aint count;
+    int told;
+
+    note_error(led, MPIC_Irecv(apart ? (char *) &prelude : flat, apart ? sizeof prelude : (MPI_Aint) bytes, MPI_BYTE, speaker_at(led, tree->parent), tag,
+                               led->comm, &request));
+    if (request == NULL)
+        return 0;
+    wait_for_message(led, request, &errflag);
+    told = MPIR_Request_is_complete(request) ? request->status.MPI_ERROR : MPI_SUCCESS;
+    count = MPIR_STATUS_GET_COUNT(request->status);
+    MPIR_Request_free(request);
+    if (!apart && told == MPI_ERR_OTHER && count == sizeof prelude)
+        memcpy(&prelude, flat, sizeof prelude);
+    if (told == MPI_ERR_OTHER && count == sizeof prelude && prelude.mark == prelude_mark) {
+        if (prelude.bytes != bytes)
+            note_error(led, other_size(prelude.bytes, bytes));
+        return prelude.bytes;
+    }
+    if (*led->errflag == MPIR_ERR_NONE)
+        *led->errflag = errflag;
+    note_error(led, told);
+    if (*led->errflag != MPIR_ERR_NONE)
+        return 0;
+    if (count != (MPI_Aint) bytes)
+        note_error(led, other_size((size_t) count, bytes));
+    else if (apart)
+        memcpy(flat, &prelude, bytes);
+    return 0;
+}
+
+/* What has another size than ours goes by: those below hear of an error in each of its pieces, if it has several, and our host in each of ours. */
+static void let_pass(led_t * led, char *flat, size_t bytes, size_t coming, int tag)
+{
+    const bool is_poor = led->is_poor;
+
+    pm_tree_of(&led->leaders, led->place, pm_shape_of(coming, 1), &led->tree);
+    led->is_poor = true;
+    spread(led, NULL, coming, 0, tag);
+    led->is_poor = is_poor;
+    for (size_t i = 0; i < pm_pieces(bytes); i++)
+        host_bcast(led, piece_on_way(flat, bytes, i).plain, piece_on_way(flat, bytes, i).count, MPI_BYTE);
+}
+
+/* As spread(), of who may expect another size. */
+static void spread_unsure(led_t * led, char *flat, size_t bytes, int tag)
+{
+    MPIR_Request *told[PM_BRANCHES_MAX];
+    const bool is_long = pm_pieces(bytes) > 1, hears = !is_first(led);
+    prelude_t prelude = { prelude_mark, bytes };
+    pm_tree tree = led->tree;
+
+    if (is_long)
+        pm_tree_of(&led->leaders, led->place, PM_BINOMIAL, &tree);
+    if (hears)
+        prelude.bytes = hear_first(led, flat, bytes, &tree, tag);
+    if (!is_long && (!hears || prelude.bytes == 0)) {
+        spread(led, flat, bytes, hears, tag);
+        return;
+    }
+    if (!is_long)
+        pm_tree_of(&led->leaders, led->place, PM_BINOMIAL, &tree);
+    begin_prelude(led, &tree, &prelude, tag, told);
+    if (prelude.bytes == bytes)
+        spread(led, flat, bytes, 0, tag);
+    else
+        let_pass(led, flat, bytes, prelude.bytes, tag);
+    for (int i = 0; i < tree.branches; i++)
+        wait_for(led, &told[i]);
 }
 
 static int leaders_bcast(void *buffer, MPI_Aint count, MPI_Datatype type, int root, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
@@ -346,7 +460,10 @@ static int leaders_bcast(void *buffer, MPI_Aint count, MPI_Datatype type, int ro
 
     LEAD(&led, comm, root, pm_shape_of(data.bytes, 1), errflag);
     (void) turns_poor(&led, flatten(&data, comm->rank == root, &flat, &packed) != MPI_SUCCESS);
-    spread(&led, flat, data.bytes, MPIR_BCAST_TAG);
+    if (led.speaks)
+        spread_unsure(&led, flat, data.bytes, MPIR_BCAST_TAG);
+    else
+        spread(&led, flat, data.bytes, 0, MPIR_BCAST_TAG);
     if (packed && comm->rank != root && !led.is_poor)
         note_error(&led, copy_to(&data, packed));
     MPL_free(packed);

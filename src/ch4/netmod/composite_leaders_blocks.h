@@ -183,7 +183,7 @@ static int leaders_allgather(const data_t * mine, const parts_t * all, MPIR_Comm
     } else {
         if (led.speaks)
             gather_blocks(&led, &blocks, MPIR_ALLGATHER_TAG);
-        spread(&led, blocks.flat, blocks.hosts[led.leaders.hosts], MPIR_ALLGATHER_TAG);
+        spread(&led, blocks.flat, blocks.hosts[led.leaders.hosts], 0, MPIR_ALLGATHER_TAG);
     }
     take_blocks(&led, all, &blocks, mine ? -1 : comm->rank);
     MPL_free(blocks.copy);

@@ -35,6 +35,22 @@ static inline pm_shape pm_shape_of(size_t bytes, int pieces)
     return pieces && bytes >= PM_LEADERS_CHAIN ? PM_CHAIN : PM_BINOMIAL;
 }
 
+/* What is on its way in pieces: the first of several is longer than any that is alone, and by a line for each that follows it. So who expects another
+ * number of them has an error when the first comes. The last one may be empty. */
+static inline size_t pm_pieces(size_t bytes)
+{
+    return (bytes + PM_LEADERS_PIECE - 1) / PM_LEADERS_PIECE;
+}
+
+/* Where a piece ends, and the next one begins. */
+static inline size_t pm_piece_end(size_t bytes, size_t piece)
+{
+    size_t lines = pm_pieces(bytes) - 1, most = PM_LEADERS_PIECE / 64;
+    size_t end = (piece + 1) * PM_LEADERS_PIECE + 64 * (lines < most ? lines : most);
+
+    return end < bytes ? end : bytes;
+}
+
 typedef struct pm_tree {
     int parent;                 /* a place; -1: we are the root */
     int branches;
