@@ -35,9 +35,17 @@ static bool turns_poor(led_t * led, bool now)
 static void wait_for_message(led_t * led, MPIR_Request * request, MPIR_Errflag_t * errflag)
 {
     note_error(led, MPIC_Wait(request, errflag));
-    /* After an error nothing must come to memory that is about to be freed. */
+    /* After an error nothing must come to memory that is about to be freed, nor be sent from there. */
     if (request->kind == MPIR_REQUEST_KIND__RECV && !MPIR_Request_is_complete(request))
         MPID_Cancel_recv(request);
+    if (unlikely(!MPIR_Request_is_complete(request)))
+        led->is_held = true;
+}
+
+static void give_back(const led_t * led, void *memory)
+{
+    if (likely(!led->is_held))
+        MPL_free(memory);
 }
 
 /* `bytes`: of a receive, which must be as many; -1: as they come. */
@@ -86,7 +94,10 @@ static void begin_telling(led_t * led, const void *data, MPI_Aint count, MPI_Dat
 
 static void tell_above(led_t * led, const void *data, MPI_Aint count, MPI_Datatype type, int tag)
 {
-    note_error(led, MPIC_Send(data, led->is_poor ? 0 : count, type, speaker_at(led, led->tree.parent), tag, led->comm, led->errflag));
+    MPIR_Request *request;
+
+    begin_send(led, data, count, type, led->tree.parent, tag, &request);
+    wait_for(led, &request);
 }
 
 /* What all below have, in the order of the tree, whatever comes first: so the result is the same in every run. `room` has a place for each
@@ -286,7 +297,7 @@ static int leaders_allreduce(const void *sendbuf, void *recvbuf, MPI_Aint count,
     host_bcast(&led, recvbuf, count, type);
     if (led.speaks)
         wait_for_all(&led, requests);
-    MPL_free(memory);
+    give_back(&led, memory);
     return led_to(&led);
 }
 
@@ -310,7 +321,7 @@ static int leaders_reduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MP
     } else {
         host_reduce(&led, sendbuf, NULL, count, type, op);
     }
-    MPL_free(memory);
+    give_back(&led, memory);
     return led_to(&led);
 }
 
@@ -466,7 +477,7 @@ static int leaders_bcast(void *buffer, MPI_Aint count, MPI_Datatype type, int ro
         spread(&led, flat, data.bytes, 0, MPIR_BCAST_TAG);
     if (packed && comm->rank != root && !led.is_poor)
         note_error(&led, copy_to(&data, packed));
-    MPL_free(packed);
+    give_back(&led, packed);
     return led_to(&led);
 }
 

@@ -186,7 +186,7 @@ static int leaders_allgather(const data_t * mine, const parts_t * all, MPIR_Comm
         spread(&led, blocks.flat, blocks.hosts[led.leaders.hosts], 0, MPIR_ALLGATHER_TAG);
     }
     take_blocks(&led, all, &blocks, mine ? -1 : comm->rank);
-    MPL_free(blocks.copy);
+    give_back(&led, blocks.copy);
     return led_to(&led);
 }
 
@@ -207,7 +207,7 @@ static void gather_up(led_t * led, const data_t * mine, const parts_t * all, int
         gather_blocks(led, &blocks, tag);
     if (is_root)
         take_blocks(led, all, &blocks, mine ? -1 : led->comm->rank);
-    MPL_free(blocks.copy);
+    give_back(led, blocks.copy);
 }
 
 /* To the root, which speaks for its host. `all`: of the root, where they belong; of others, as many bytes. */
@@ -241,7 +241,7 @@ static int scatter_down(led_t * led, const parts_t * all, const data_t * mine, i
     host_scatter(led, mine, &blocks, all);
     if (led->speaks)
         wait_for_all(led, requests);
-    MPL_free(blocks.copy);
+    give_back(led, blocks.copy);
     return led_to(led);
 }
 
@@ -282,7 +282,7 @@ static int leaders_reduce_scatter(const void *sendbuf, void *recvbuf, MPI_Aint c
     all.buffer = sum;
     mine = data_of(recvbuf, mine.count, type);
     mpi_errno = scatter_down(&led, &all, &mine, MPIR_REDUCE_SCATTER_TAG);
-    MPL_free(memory);
+    give_back(&led, memory);
     return mpi_errno;
 }
 
@@ -307,7 +307,7 @@ static int leaders_scan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_
     if (comm->rank == 0 && *errflag == MPIR_ERR_NONE)
         note_error(&led, scan_blocks(&all, comm->local_size, op, inclusive));
     mpi_errno = scatter_down(&led, &all, has_result ? &result : NULL, MPIR_SCAN_TAG);
-    MPL_free(memory);
+    give_back(&led, memory);
     return mpi_errno;
 }
 
@@ -386,7 +386,7 @@ static int leaders_alltoall(const data_t * from, const data_t * to, MPIR_Comm * 
         host_scatter_equal(&led, in, to->bytes, to->buffer, to->count, to->type);
     else if (*errflag == MPIR_ERR_NONE)
         note_error(&led, copy_to(to, in));
-    MPL_free(memory);
+    give_back(&led, memory);
     return led_to(&led);
 }
 

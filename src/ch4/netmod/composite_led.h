@@ -23,6 +23,7 @@ typedef struct {
     int root;                   /* on our host: the rank of who speaks, in its communicator */
     pm_leaders leaders;
     bool is_poor;               /* there is no memory for our part: messages are empty, and the team of our host is given up */
+    bool is_held;               /* after an error a device may still have memory of ours: none is given back */
     pm_tree tree;               /* if we speak */
 } led_t;
 
