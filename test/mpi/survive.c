@@ -1,4 +1,4 @@
-/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|alltoall|persistent|init|mcast|fuzzy|notify|am|handled|win_handled|leave|first_bcast|making [MICROSECONDS]
+/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|alltoall|persistent|partitions|init|mcast|fuzzy|notify|am|handled|win_handled|leave|first_bcast|making [MICROSECONDS]
  * With MPI_ERRORS_RETURN, ranks talk to the last one, which is going to vanish. Every other rank must get an MPI error from the call
  * it is in, of class MPIX_ERR_PROC_FAILED, and prints it. In flow the last one takes what the others send, so that data is on its way when it vanishes. Nobody
  * leaves, which would be another error for others, until the job is ended. In handled and win_handled the error goes to a handler of the
@@ -139,6 +139,12 @@ int main(int argc, char **argv)
                 MPI_Wait(&request, MPI_STATUS_IGNORE);
         else if (strcmp(how, "persistent") == 0)
             error = (error = MPI_Start(&persistent)) ? error : MPI_Wait(&persistent, MPI_STATUS_IGNORE);
+        else if (strcmp(how, "partitions") == 0 && rank == 0)
+            error = (error = MPI_Precv_init(&message, 1, 1, MPI_INT, last, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &request)) ? error :
+                (error = MPI_Start(&request)) ? error : MPI_Wait(&request, MPI_STATUS_IGNORE);
+        else if (strcmp(how, "partitions") == 0)
+            error = (error = MPI_Psend_init(&message, 1, 1, MPI_INT, last, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &request)) ? error :
+                (error = MPI_Start(&request)) ? error : (error = MPI_Pready(0, request)) ? error : MPI_Wait(&request, MPI_STATUS_IGNORE);
         else if (strcmp(how, "init") == 0)
             error = MPI_Bcast_init(&message, 1, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
         else if (strcmp(how, "fuzzy") == 0)

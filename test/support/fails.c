@@ -1,5 +1,6 @@
 /* A library to preload: system and UCX calls that fail as on other machines do. FAIL says which:
  *   segments      sendmsg of a train of datagrams (UDP_SEGMENT), as where the network device cannot divide it
+ *   pulls         process_vm_readv of more than a few bytes, as where a process closes itself after the others have looked
  *   registration  ucp_mem_map, as where the limit on locked memory is reached
  * At the end of the process it says on stderr how many calls it has let fail, so that a test knows that there were some. */
 #define _GNU_SOURCE
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 enum { udp_segment = 103, no_memory = -4 };     /* of linux/udp.h; UCS_ERR_NO_MEMORY */
 static int failed;
@@ -39,6 +41,21 @@ ssize_t sendmsg(int socket, const struct msghdr *message, int flags)
         return -1;
     }
     return real(socket, message, flags);
+}
+
+ssize_t process_vm_readv(pid_t process, const struct iovec *here, unsigned long here_count, const struct iovec *there, unsigned long there_count,
+                         unsigned long flags)
+{
+    static ssize_t (*real) (pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
+    if (!real)
+        real = (ssize_t(*)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long))
+            dlsym(RTLD_NEXT, "process_vm_readv");
+    if (fails("pulls") && there_count > 0 && there[0].iov_len > 1000) {
+        failed++;
+        errno = EPERM;
+        return -1;
+    }
+    return real(process, here, here_count, there, there_count, flags);
 }
 
 int ucp_mem_map(void *context, const void *params, void **memory)

@@ -52,6 +52,31 @@ TEST(GlueDecode, HelpIsWithACopyThatThereIsAndNoMoreThanTheMessage)
     EXPECT_FALSE(may_be({1, 4096, 1000, 1, 1}));
 }
 
+TEST(GlueDecode, PartitionsAreOfARequestThatThereMayBe)
+{
+    auto may_be = [](MPIDI_COMPOSITE_part_init_t init) { return MPIDI_COMPOSITE_may_be_part_init(&init, 20); };
+    EXPECT_TRUE(may_be({1, 0, 0, 0, 0, 0}));
+    EXPECT_TRUE(may_be({UINT64_MAX, INT64_MAX, INT_MAX, INT_MAX, (1u << 20) - 1, 0}));
+    EXPECT_FALSE(may_be({0, 0, 0, 0, 0, 0}));
+    EXPECT_FALSE(may_be({1, std::uint64_t{1} << 63, 0, 0, 0, 0}));
+    EXPECT_FALSE(may_be({1, 0, -1, 0, 0, 0}));
+    EXPECT_FALSE(may_be({1, 0, 0, -1, 0, 0}));
+    EXPECT_FALSE(may_be({1, 0, 0, 0, 1u << 20, 0}));
+    EXPECT_FALSE(may_be({1, 0, 0, 0, 0, 1}));
+}
+
+TEST(GlueDecode, BytesOfPartitionsAreWithinThem)
+{
+    EXPECT_TRUE(MPIDI_COMPOSITE_may_be_part(0, 0, 0));
+    EXPECT_TRUE(MPIDI_COMPOSITE_may_be_part(0, 100, 100));
+    EXPECT_TRUE(MPIDI_COMPOSITE_may_be_part(100, 0, 100));
+    EXPECT_FALSE(MPIDI_COMPOSITE_may_be_part(0, 101, 100));
+    EXPECT_FALSE(MPIDI_COMPOSITE_may_be_part(1, 100, 100));
+    EXPECT_FALSE(MPIDI_COMPOSITE_may_be_part(101, 0, 100));
+    EXPECT_FALSE(MPIDI_COMPOSITE_may_be_part(UINT64_MAX, 1, 100));
+    EXPECT_FALSE(MPIDI_COMPOSITE_may_be_part(1, UINT64_MAX, 100));
+}
+
 TEST(GlueDecode, AGreetingIsAsLongAsItSays)
 {
     auto is_one = [](int size, std::size_t behind) {

@@ -20,6 +20,7 @@ mpi_core_sources += src/mpid/ch4/netmod/composite/func_table.c \
                     src/mpid/ch4/netmod/composite/composite_measure.c \
                     src/mpid/ch4/netmod/composite/composite_mended.c \
                     src/mpid/ch4/netmod/composite/composite_notify.c \
+                    src/mpid/ch4/netmod/composite/composite_partitioned.c \
                     src/mpid/ch4/netmod/composite/composite_persistent.c \
                     src/mpid/ch4/netmod/composite/composite_profile.c \
                     src/mpid/ch4/netmod/composite/composite_pvars.c \

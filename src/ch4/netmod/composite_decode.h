@@ -72,6 +72,52 @@ static inline bool MPIDI_COMPOSITE_may_be_helped(const MPIDI_COMPOSITE_help_t * 
     return help->joint != 0 && help->unused == 0 && help->size <= most;
 }
 
+/* ---- partitions (composite_partitioned.c) ---- */
+
+/* MPI_Psend_init was called. */
+typedef struct {
+    uint64_t number;            /* of the request, at its sender */
+    uint64_t size;              /* of all partitions */
+    int32_t source, tag;
+    uint32_t context, unused;   /* ids of communicators have so many bits; 0 */
+} MPIDI_COMPOSITE_part_init_t;
+
+static inline bool MPIDI_COMPOSITE_may_be_part_init(const MPIDI_COMPOSITE_part_init_t * init, int bits)
+{
+    return init->number != 0 && init->size <= INT64_MAX && init->source >= 0 && init->tag >= 0 && init->context >> bits == 0 && init->unused == 0;
+}
+
+/* A request that was matched with it has been started, for one round. */
+typedef struct {
+    uint64_t number, from;      /* of the sender's request; of the receiver's */
+} MPIDI_COMPOSITE_part_open_t;
+
+/* Its size is another one, instead. */
+typedef struct {
+    uint64_t number, size;      /* of the sender's request; of all partitions of the receiver's */
+} MPIDI_COMPOSITE_part_refused_t;
+
+/* Before the bytes of some partitions: where they begin in all. */
+typedef struct {
+    uint64_t number, offset;    /* of the receiver's request */
+} MPIDI_COMPOSITE_part_data_t;
+
+/* Instead of them: where they are. And what the receiver says when it has pulled them, or could not. */
+typedef struct {
+    uint64_t number, offset, size, address;
+} MPIDI_COMPOSITE_part_pull_t;
+
+typedef struct {
+    uint64_t number, offset, size;      /* of the sender's request */
+    uint32_t pulled, unused;    /* 0 or 1; 0 */
+} MPIDI_COMPOSITE_part_pulled_t;
+
+/* Of `total` bytes. */
+static inline bool MPIDI_COMPOSITE_may_be_part(uint64_t offset, uint64_t size, uint64_t total)
+{
+    return offset <= total && size <= total - offset;
+}
+
 /* ---- greetings (composite_spawn.c) ---- */
 
 typedef struct {

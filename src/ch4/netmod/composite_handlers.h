@@ -17,6 +17,10 @@ int MPIDI_COMPOSITE_register(const char *name, MPIDIG_am_target_msg_cb arrived, 
 typedef bool (*MPIDI_COMPOSITE_arrived_t) (const pm_envelope * envelope);
 int MPIDI_COMPOSITE_handle(const char *name, MPIDI_COMPOSITE_arrived_t arrived, size_t smallest_header, bool for_strangers);
 
+/* Messages about partitions (composite_partitioned.c), and the end of what is kept about them. */
+void MPIDI_COMPOSITE_partitions_register(void);
+void MPIDI_COMPOSITE_partitions_forget(void);
+
 /* Whether a call of this process has failed because a peer of its job is lost (MPIDI_COMPOSITE_lost()). */
 bool MPIDI_COMPOSITE_has_lost(void);
 

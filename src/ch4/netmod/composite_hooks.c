@@ -91,33 +91,6 @@ int MPIDI_COMPOSITE_mpi_free_mem(void *ptr)
     return mapped ? MPI_SUCCESS : MPIDIG_mpi_free_mem(ptr);
 }
 
-int MPIDI_COMPOSITE_mpi_psend_init(const void *buf, int partitions, MPI_Aint count, MPI_Datatype datatype, int rank, int tag,
-                                   MPIR_Comm * comm, MPIR_Info * info, MPIDI_av_entry_t * av, MPIR_Request ** request)
-{
-    int mpi_errno = rank == MPI_PROC_NULL ?
-        MPIDI_COMPOSITE_partitions_with_nobody(MPIR_REQUEST_KIND__PART_SEND, partitions, datatype, comm, request) :
-        MPIDIG_mpi_psend_init(buf, partitions, count, datatype, rank, tag, comm, info, request);
-
-    MPIR_ERR_CHECK(mpi_errno);
-    MPIDI_PART_REQUEST(*request, netmod).composite.ready = MPL_calloc(partitions, sizeof(bool), MPL_MEM_BUFFER);
-    MPIR_ERR_CHKANDJUMP(MPIDI_PART_REQUEST(*request, netmod).composite.ready == NULL, mpi_errno, MPI_ERR_OTHER, "**nomem");
-
-  fn_fail:
-    return mpi_errno;
-}
-
-int MPIDI_COMPOSITE_mpi_precv_init(void *buf, int partitions, MPI_Aint count, MPI_Datatype datatype, int rank, int tag,
-                                   MPIR_Comm * comm, MPIR_Info * info, MPIDI_av_entry_t * av, MPIR_Request ** request)
-{
-    int mpi_errno = rank == MPI_PROC_NULL ?
-        MPIDI_COMPOSITE_partitions_with_nobody(MPIR_REQUEST_KIND__PART_RECV, partitions, datatype, comm, request) :
-        MPIDIG_mpi_precv_init(buf, partitions, count, datatype, rank, tag, comm, info, request);
-
-    if (mpi_errno == MPI_SUCCESS)
-        MPIDI_PART_REQUEST(*request, netmod).composite.ready = NULL;
-    return mpi_errno;
-}
-
 int MPIDI_COMPOSITE_mpi_win_set_info(MPIR_Win * win, MPIR_Info * info)
 {
     return MPIDIG_mpi_win_set_info(win, info);

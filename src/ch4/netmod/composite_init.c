@@ -495,6 +495,7 @@ int MPIDI_COMPOSITE_mpi_finalize_hook(void)
     pm_close(MPIDI_COMPOSITE_global.core);
     MPIDI_COMPOSITE_global.core = NULL;
     MPIDI_COMPOSITE_forget_queued();
+    MPIDI_COMPOSITE_partitions_forget();
     MPIDI_COMPOSITE_why_over();
 
   fn_fail:

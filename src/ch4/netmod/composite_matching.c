@@ -664,6 +664,15 @@ bool MPIDI_COMPOSITE_sendrecv(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
     return true;
 }
 
+int MPIDI_COMPOSITE_issend(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm, int context_offset,
+                           MPIDI_av_entry_t * addr, MPIR_Request ** request)
+{
+    bool taken;
+    int mpi_errno = MPIDI_COMPOSITE_send(buf, count, datatype, rank, tag, comm, context_offset, addr,
+                                         MPIDIG_AM_SEND_FLAGS_SYNC, MPIR_ERR_NONE, request, &taken);
+    return taken ? mpi_errno : MPIDIG_mpi_issend(buf, count, datatype, rank, tag, comm, context_offset, addr, 0, 0, request);
+}
+
 /* ---- who looks at the queues ---- */
 
 static size_t size_of_message(pm_match_entry * entry)

@@ -28,12 +28,7 @@ int MPIDI_COMPOSITE_agree_on_memory(struct MPIR_Win *win, void **base, int mpi_e
 /* Starts a persistent send to MPI_PROC_NULL or receive from it; false when it is none. */
 bool MPIDI_COMPOSITE_start_nothing(struct MPIR_Request *request);
 
-/* Partitions of a send: each is ready once between start and completion. What goes to nobody, or comes from there, is complete. */
-int MPIDI_COMPOSITE_partitions_with_nobody(int kind, int partitions, MPI_Datatype datatype, struct MPIR_Comm *comm,
-                                           struct MPIR_Request **request);
-int MPIDI_COMPOSITE_partitions_start(struct MPIR_Request *request);
-int MPIDI_COMPOSITE_partitions_ready(struct MPIR_Request *request, int n, const int partitions[], int first);
-int MPIDI_COMPOSITE_partition_asked(struct MPIR_Request *request, int partition);
+/* composite_partitioned.c. The user frees a request of MPI_Psend_init or MPI_Precv_init. */
 void MPIDI_COMPOSITE_partitions_free(struct MPIR_Request *request);
 
 /* What `print` writes, as far as there is `room`, which it does not keep to. */

@@ -65,7 +65,7 @@ typedef struct {
 } MPIDI_COMPOSITE_win_t;
 
 typedef struct {
-    bool *ready;                /* of a send: each partition */
+    struct MPIDI_COMPOSITE_partitions *partitions;      /* composite_partitioned.c */
 } MPIDI_COMPOSITE_part_t;
 
 #endif

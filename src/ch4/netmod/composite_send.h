@@ -23,6 +23,10 @@ bool MPIDI_COMPOSITE_sendrecv(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
 int MPIDI_COMPOSITE_isend_both_ways(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm,
                                     int context_offset, MPIR_Request ** request);
 
+/* composite_matching.c */
+int MPIDI_COMPOSITE_issend(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm, int context_offset,
+                           MPIDI_av_entry_t * addr, MPIR_Request ** request);
+
 /* At most PM_SEND_NOW_LIMIT bytes; false when the device does not take them now. */
 MPL_STATIC_INLINE_PREFIX bool MPIDI_COMPOSITE_send_short(pm_peer * peer, int source, int tag, int context, const void *data, size_t size)
 {
@@ -85,10 +89,7 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_issend(const void *buf, MPI_Aint count
                                                  int tag, MPIR_Comm * comm, int context_offset,
                                                  MPIDI_av_entry_t * addr, MPIR_Request ** request)
 {
-    bool taken;
-    int mpi_errno = MPIDI_COMPOSITE_send(buf, count, datatype, rank, tag, comm, context_offset, addr,
-                                         MPIDIG_AM_SEND_FLAGS_SYNC, MPIR_ERR_NONE, request, &taken);
-    return taken ? mpi_errno : MPIDIG_mpi_issend(buf, count, datatype, rank, tag, comm, context_offset, addr, 0, 0, request);
+    return MPIDI_COMPOSITE_issend(buf, count, datatype, rank, tag, comm, context_offset, addr, request);
 }
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_isend_coll(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank,

@@ -5,6 +5,7 @@
 #include "composite_matching.h"
 #include "composite_send.h"
 #include "composite_vectors.h"
+#include "base/numbers.h"
 #include "netmod/core/handlers.h"
 #include "netmod/core/setup.h"
 #include "netmod/core/shared.h"
@@ -236,69 +237,25 @@ static void more(void *request, void *piece, size_t piece_size)
         end_of_gathered(rreq);
 }
 
-/* Messages that were announced and that nobody has pulled yet, by number: the place in the table, and how often that was used. */
-static struct {
-    MPIR_Request *request;      /* NULL: free */
-    uint32_t uses;
-    uint32_t next;              /* of the free ones; announced_room: none */
-} *announced;
-static uint32_t announced_room, announced_free, announced_used;
-
-/* Whose it is comes there afterwards. */
-static bool note_announced(uint64_t * number)
-{
-    uint32_t place;
-
-    if (announced_free == announced_room) {
-        uint32_t room = announced_room ? 2 * announced_room : 16;
-        void *larger = MPL_realloc(announced, room * sizeof *announced, MPL_MEM_BUFFER);
-        if (larger == NULL)
-            return false;
-        announced = larger;
-        memset(announced + announced_room, 0, (room - announced_room) * sizeof *announced);
-        for (place = announced_room; place < room; place++)
-            announced[place].next = place + 1;
-        announced_room = room;
-    }
-    place = announced_free;
-    announced_free = announced[place].next;
-    announced_used++;
-    *number = (uint64_t) ++announced[place].uses << 32 | place;
-    return true;
-}
-
-static void forget_announced(uint32_t place)
-{
-    announced[place].request = NULL;
-    announced[place].next = announced_free;
-    announced_free = place;
-    announced_used--;
-}
+/* Messages that were announced and that nobody has pulled yet. */
+static pm_numbers announced;
 
 /* NULL: there is none with this number, or not any more. */
-static MPIR_Request *find_announced(uint64_t number)
-{
-    uint32_t place = (uint32_t) number;
-
-    return place < announced_room && announced[place].uses == (uint32_t) (number >> 32) ? announced[place].request : NULL;
-}
-
 static MPIR_Request *take_announced(uint64_t number)
 {
-    uint32_t place = (uint32_t) number;
-    MPIR_Request *sreq = find_announced(number);
+    MPIR_Request *sreq = pm_number_find(&announced, number);
 
     if (sreq)
-        forget_announced(place);
+        pm_number_forget(&announced, number);
     return sreq;
 }
 
 /* The receiver asks for the bytes instead: it will not say that it has pulled them. */
 static void will_not_be_pulled(const MPIR_Request * sreq)
 {
-    for (uint32_t place = 0; place < announced_room; place++)
-        if (announced[place].request == sreq)
-            forget_announced(place);
+    for (uint32_t place = 0; place < announced.room; place++)
+        if (announced.places[place].it == sreq)
+            pm_number_forget(&announced, place);
 }
 
 /* Whether MPICH can make something of a message to be matched. It asserts that or believes it: an unexpected message must fit its buffer,
@@ -501,13 +458,15 @@ int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datat
     };
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    *taken = offers || note_announced(&header.announced.number);
+    if (!offers)
+        header.announced.number = pm_number_give(&announced);
+    *taken = offers || header.announced.number != 0;
     if (unlikely(!*taken))
         goto fn_fail;
     if (*request == NULL) {
         *request = MPIDIG_request_create(MPIR_REQUEST_KIND__SEND, 2, 0, 0);
         if (*request == NULL && !offers)
-            forget_announced((uint32_t) header.announced.number);
+            pm_number_forget(&announced, header.announced.number);
         MPIR_ERR_CHKANDSTMT(*request == NULL, mpi_errno, MPIX_ERR_NOREQ, goto fn_fail, "**nomemreq");
     } else {
         MPIDIG_request_init(*request, MPIR_REQUEST_KIND__SEND);
@@ -530,10 +489,10 @@ int MPIDI_COMPOSITE_announce(const void *buf, MPI_Aint count, MPI_Datatype datat
     if (offers) {
         mpi_errno = offer(sreq, &header, data);
     } else {
-        announced[(uint32_t) header.announced.number].request = sreq;
+        pm_number_set(&announced, header.announced.number, sreq);
         mpi_errno = MPIDI_NM_am_send_hdr(rank, comm, MPIDIG_SEND, &header, sizeof header, 0, 0);
         if (unlikely(mpi_errno))
-            forget_announced((uint32_t) header.announced.number);
+            pm_number_forget(&announced, header.announced.number);
         else
             pm_count_announced(peer, header.generic.data_sz);
     }
@@ -567,7 +526,7 @@ static int pull(MPIR_Request * rreq, const MPIDI_COMPOSITE_announced_t * there, 
 {
     int source = MPIDIG_REQUEST(rreq, u.recv.source);
     pm_peer *peer = MPIDI_COMPOSITE_peer(rreq->comm, source);
-    uint32_t joint = pm_joint_open(peer, size, announced_used != 0);
+    uint32_t joint = pm_joint_open(peer, size, announced.used != 0);
     struct iovec piece = { place, size };
 
     if (joint) {
@@ -633,7 +592,7 @@ static bool help(const pm_envelope * envelope)
     MPIR_Datatype *type ATTRIBUTE((unused));
 
     memcpy(&header, envelope->header, sizeof header);
-    sreq = find_announced(header.number);
+    sreq = pm_number_find(&announced, header.number);
     if (sreq == NULL || MPIDI_COMPOSITE_peer(sreq->comm, MPIDIG_REQUEST(sreq, u.send.dest)) != envelope->source)
         return false;
     MPIDI_Datatype_get_info(MPIDIG_REQUEST(sreq, count), MPIDIG_REQUEST(sreq, datatype), contiguous, size, type, true_lb);
@@ -725,9 +684,6 @@ void MPIDI_COMPOSITE_register_own(void)
         { MPIDIG_SEND_CTS, "send cts", sizeof(MPIDIG_send_cts_msg_t), false },
         { MPIDIG_SEND_DATA, "send data", sizeof(MPIDIG_send_data_msg_t), false },
         { MPIDIG_SSEND_ACK, "ssend ack", sizeof(MPIDIG_ssend_ack_msg_t), false },
-        { MPIDIG_PART_SEND_INIT, "part send init", sizeof(MPIDIG_part_send_init_msg_t), true },
-        { MPIDIG_PART_CTS, "part cts", sizeof(MPIDIG_part_cts_msg_t), false },
-        { MPIDIG_PART_SEND_DATA, "part send data", sizeof(MPIDIG_part_send_data_msg_t), false },
         { MPIDIG_PUT_REQ, "put", sizeof(MPIDIG_put_msg_t), false },
         { MPIDIG_PUT_ACK, "put ack", sizeof(MPIDIG_put_ack_msg_t), false },
         { MPIDIG_PUT_DT_REQ, "put type", sizeof(MPIDIG_put_msg_t), false },
@@ -764,6 +720,7 @@ void MPIDI_COMPOSITE_register_own(void)
     register_tag(MPIDI_COMPOSITE_global.handler_short, "short send", sizeof(MPIDI_COMPOSITE_short_header_t), true);
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         register_tag(own[i].tag, own[i].name, own[i].smallest_header, own[i].for_strangers);
+    MPIDI_COMPOSITE_partitions_register();
     MPIDI_COMPOSITE_global.handler_pulled = MPIDI_COMPOSITE_handle("pulled", pulled, sizeof(uint64_t), false);
     MPIDI_COMPOSITE_global.handler_help = MPIDI_COMPOSITE_handle("help", help, sizeof(MPIDI_COMPOSITE_help_t), false);
 }
