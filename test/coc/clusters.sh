@@ -102,6 +102,21 @@ check "figure 3: within A only san-a carries" only san-a $((16 * 14)) first
 check "figure 3: within B only san-b carries" only san-b $((4 * 3)) second
 check "figure 3: between A and B only lan carries" only lan $((2 * 16 * 4)) between
 
+# Both by UDP, which has one socket for all of its networks: the one of higher priority carries, whichever that is.
+# carries NETWORK PRIORITY PRIORITY: of san-a and lan.
+carries() {
+    local network=$1 payload=2000000
+    counters >before
+    with NETWORKS="network san-a udp 10.78.0.0/24 priority $2;network lan udp 10.77.0.0/24 priority $3" -hosts a0,a1 -n 2 ./clusters first 2 $((payload / 2)) || return 1
+    counters >after
+    awk -v wanted="$network" -v payload=$payload 'NR == FNR { sent[$1] = $2; next }
+        { sent[$1] = $2 - sent[$1]; print "kernel: " $1 " sent " sent[$1] " bytes of " payload }
+        { wrong += $1 == wanted ? sent[$1] < payload : sent[$1] > payload / 10 }
+        END { exit wrong || FNR != 3 }' before after
+}
+check "figure 3: of two networks of UDP the one of higher priority carries" carries san-a 9 1
+check "figure 3: and the other one, when that has it" carries lan 1 9
+
 # ---- networks that nobody described ----
 found() {
     all_ranks NETWORKS=auto DEVICES=shmem,ucx,udp ROUTES=routes.json ./collectives && routes routes.json >pairs || return 1
