@@ -471,7 +471,7 @@ static int leaders_bcast(void *buffer, MPI_Aint count, MPI_Datatype type, int ro
 
     LEAD(&led, comm, root, pm_shape_of(data.bytes, 1), errflag);
     (void) turns_poor(&led, flatten(&data, comm->rank == root, &flat, &packed) != MPI_SUCCESS);
-    if (led.speaks)
+    if (led.speaks && data.bytes)
         spread_unsure(&led, flat, data.bytes, MPIR_BCAST_TAG);
     else
         spread(&led, flat, data.bytes, 0, MPIR_BCAST_TAG);
