@@ -55,8 +55,8 @@ check "figure 3: JSON says the same" in_json
 
 # ---- programs ----
 for program in exchange collectives window; do check "figure 3: $program, 20 ranks" all_ranks ./$program; done
-check "figure 3: random collectives, 20 ranks" all_ranks ./random_collectives --steps $((rounds / 4))
-check "figure 3: random collectives in flight, 20 ranks" all_ranks ./random_collectives --seed 6 --steps $((rounds / 4)) --all flight
+check "figure 3: random collectives, 20 ranks" all_ranks ./random_collectives --seed $((seed + 1)) --steps $((rounds / 4))
+check "figure 3: random collectives in flight, 20 ranks" all_ranks ./random_collectives --seed $((seed + 6)) --steps $((rounds / 4)) --all flight
 check "figure 3: persistent, 20 ranks" all_ranks ./persistent any_order often freed
 check "figure 3: mcast, 20 ranks" all_ranks ./mcast sizes delivered order communicators random --count 500
 check "figure 3: fuzzy, 20 ranks" all_ranks ./fuzzy one_at_a_time skew communicators

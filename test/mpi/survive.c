@@ -1,4 +1,4 @@
-/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|alltoall|persistent|partitions|init|mcast|fuzzy|notify|am|handled|win_handled|leave|first_bcast|making [MICROSECONDS]
+/* Usage: survive recv|send|flow|barrier|allreduce|long_allreduce|alltoall|ibarrier|iallreduce|bcast|gather|scatter|allgather|reduce_scatter|scan|persistent|partitions|init|mcast|fuzzy|notify|am|handled|win_handled|leave|first_bcast|making [MICROSECONDS]
  * With MPI_ERRORS_RETURN, ranks talk to the last one, which is going to vanish. Every other rank must get an MPI error from the call
  * it is in, of class MPIX_ERR_PROC_FAILED, and prints it. In flow the last one takes what the others send, so that data is on its way when it vanishes. Nobody
  * leaves, which would be another error for others, until the job is ended. In handled and win_handled the error goes to a handler of the
@@ -132,6 +132,18 @@ int main(int argc, char **argv)
             error = MPI_Allreduce(MPI_IN_PLACE, many, sizeof many / sizeof many[0], MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         else if (strcmp(how, "alltoall") == 0)
             error = MPI_Alltoall(MPI_IN_PLACE, 1, MPI_INT, many, 1, MPI_INT, MPI_COMM_WORLD);
+        else if (strcmp(how, "bcast") == 0)
+            error = MPI_Bcast(&message, 1, MPI_INT, last, MPI_COMM_WORLD);
+        else if (strcmp(how, "gather") == 0)
+            error = MPI_Gather(&rank, 1, MPI_INT, many, 1, MPI_INT, last, MPI_COMM_WORLD);
+        else if (strcmp(how, "scatter") == 0)
+            error = MPI_Scatter(many, 1, MPI_INT, &message, 1, MPI_INT, last, MPI_COMM_WORLD);
+        else if (strcmp(how, "allgather") == 0)
+            error = MPI_Allgather(&rank, 1, MPI_INT, many, 1, MPI_INT, MPI_COMM_WORLD);
+        else if (strcmp(how, "reduce_scatter") == 0)
+            error = MPI_Reduce_scatter_block(many, &message, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        else if (strcmp(how, "scan") == 0)
+            error = MPI_Scan(&rank, &message, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         else if (strcmp(how, "ibarrier") == 0)
             error = (error = MPI_Ibarrier(MPI_COMM_WORLD, &request)) ? error : MPI_Wait(&request, MPI_STATUS_IGNORE);
         else if (strcmp(how, "iallreduce") == 0)
