@@ -145,7 +145,8 @@ static int once(int (*call)(void), const char *name, int waits, int victim, int 
 static void each(int (*call)(void), const char *name, int waits)
 {
     /* A longer alltoall or scan goes between hosts by MPICH's algorithms, which leave others waiting. */
-    const int victims[] = { 0, ranks - 1 }, sizes[] = { 1, 2000, strcmp(name, "alltoall") == 0 || strstr(name, "scan") ? 10000 : longest };
+    const int has_limit = strcmp(name, "alltoall") == 0 || strstr(name, "scan") || (strstr(name, "alltoall") && getenv("MPIR_CVAR_NUM_CLIQUES"));
+    const int victims[] = { 0, ranks - 1 }, sizes[] = { 1, 2000, has_limit ? 10000 : longest };
     MPI_Datatype with_gaps;
     MPI_Type_vector(1, 1, 2, MPI_INT, &type);
     MPI_Type_create_resized(type, 0, 2 * sizeof(int), &with_gaps);
@@ -171,7 +172,9 @@ static void all_blocking(void)
 
 static void all_later(void)
 {
-    for (unsigned i = 0; i < sizeof later / sizeof later[0]; i++)
+    /* Between hosts nobody hears of a request that could not be made. */
+    const unsigned made = getenv("MPIR_CVAR_NUM_CLIQUES") != NULL;
+    for (unsigned i = 0; i < sizeof later / sizeof later[0] - made; i++)
         each(later[i].call, later[i].name, later[i].waits);
 }
 

@@ -686,12 +686,13 @@ static int start_bcast(team_t * team, op_t * op, data_t data)
 
 int MPIDI_COMPOSITE_started_init(void)
 {
-    return MPIR_Progress_hook_register(advance_laters, &hook) == MPI_SUCCESS ? PM_OK : PM_FAILED;
+    return MPIR_Progress_hook_register(advance_laters, &hook) == MPI_SUCCESS ? get_reserve() : PM_FAILED;
 }
 
 void MPIDI_COMPOSITE_started_finalize(void)
 {
     MPIR_Progress_hook_deregister(hook);
+    free_reserve();
     while (unused) {
         op_t *op = unused;
         unused = op->next;

@@ -72,6 +72,14 @@ typedef struct later {
     bool scans, inclusive;      /* rank 0 adds up what all have put in, for each */
 } later_t;
 
+/* For a rank that finds no memory: enough to tell others. It is one: who finds it taken tells its own host only. */
+static struct {
+    later_t *later;
+    int *led_memory;
+    pending_t *pending;
+    bool is_taken;
+} reserve;
+
 static later_t *laters;         /* in the order of starting; changes under the lock */
 static int hook;
 
@@ -260,8 +268,11 @@ static void gather_on_board(later_t * it, op_t * op)
 static void say_on_board(later_t * it)
 {
     MPIR_Request *request = NULL;
-    op_t *op = make_op_of_host(it, true, &request);
+    op_t *op;
 
+    if (it->led.is_poor)
+        return;                 /* the team is given up */
+    op = make_op_of_host(it, true, &request);
     if (op && it->up == ONE)
         note_error(&it->led, start_to_add(it->up_team, op, it->led.speaks && it->in_place ? MPI_IN_PLACE : it->own.buffer,
                                           it->led.speaks ? it->one.buffer : NULL, it->one.count, it->one.type, it->op, it->up_team->ranks - 1));
@@ -273,7 +284,7 @@ static void say_on_board(later_t * it)
 /* Each rank: what it is told is held. */
 static void hear_on_board(later_t * it)
 {
-    op_t *op = make_op_of_host(it, false, &it->told);
+    op_t *op = it->led.is_poor ? NULL : make_op_of_host(it, false, &it->told);
     MPI_Aint *counts = NULL;
     parts_t from = equal_parts(NULL, 0, MPI_BYTE);
 
@@ -344,6 +355,17 @@ static void begin_between(later_t * it)
         send_message(it, bytes_at(between->going, between->begin[host], between->begin[host + 1]), speaker_at(led, place));
     }
     sort_blocks(led, led->host, block, out, between->coming + between->begin[led->host], false);
+}
+
+static void exchange_errors(later_t * it)
+{
+    const led_t *led = &it->led;
+
+    for (int place = 0; place < led->leaders.hosts; place++)
+        if (place != led->place) {
+            await_message(it, data_of(NULL, 0, MPI_BYTE), speaker_at(led, place));
+            send_message(it, data_of(NULL, 0, MPI_BYTE), speaker_at(led, place));
+        }
 }
 
 static void end_between(later_t * it)
@@ -419,7 +441,7 @@ static void speak_above(later_t * it)
         return;
     }
     if (it->exchanges) {
-        begin_between(it);
+        (it->led.is_poor ? exchange_errors : begin_between) (it);
         return;
     }
     if (is_first(led))
@@ -445,7 +467,7 @@ static void tell_all(later_t * it)
 
     if (it->down == NOT_AT_ALL)
         return;
-    if (it->exchanges)
+    if (it->exchanges && !it->led.is_poor)
         end_between(it);
     if (it->meets && it->up == ONE && it->errflag == MPIR_ERR_NONE)
         note_error(&it->led, MPIR_Reduce_local(it->room + last_room(it) * it->span, it->one.buffer, it->one.count, it->one.type, it->op));
@@ -527,29 +549,44 @@ static bool has_ended(later_t * it)
 
 static void free_later(later_t * it)
 {
+    bool give_back = false;
+
     MPIR_Datatype_release_if_not_builtin(it->own.type);
     MPIR_Datatype_release_if_not_builtin(it->one.type);
     MPIR_Datatype_release_if_not_builtin(it->result.type);
     MPIR_Datatype_release_if_not_builtin(it->all.type);
     if (it->op != MPI_OP_NULL)
         MPIR_Op_release_if_not_builtin(it->op);
-    MPL_free(it->led_memory);
     MPL_free(it->blocks.copy);
     MPL_free(it->blocks.hosts);
     MPL_free(it->between.memory);
     MPL_free(it->memory);
     MPL_free(it->kept);
     MPL_free(it->packed);
-    MPL_free(it->pending);
-    MPL_free(it);
+    if (it->pending && it->pending == reserve.pending)
+        give_back = true;
+    else
+        MPL_free(it->pending);
+    if (it->led_memory != reserve.led_memory)
+        MPL_free(it->led_memory);
+    if (it != reserve.later)
+        MPL_free(it);
+    if (give_back)
+        __atomic_clear(&reserve.is_taken, __ATOMIC_RELEASE);
 }
 
 static void end_later(later_t * it)
 {
     MPIR_Request *request = it->request;
+    MPIR_Comm *comm = it->led.comm;
 
-    request->status.MPI_ERROR = led_to(&it->led);
+    if (request)
+        request->status.MPI_ERROR = led_to(&it->led);
     free_later(it);
+    if (!request) {
+        (void) MPIR_Comm_release(comm);
+        return;
+    }
     /* Who sees it complete sees what came with it. */
     __atomic_thread_fence(__ATOMIC_RELEASE);
     MPIR_Request_complete(request);
@@ -634,6 +671,30 @@ static bool is_led(MPIR_Comm * comm, MPIDI_COMPOSITE_collective_t collective, MP
     return MPIDI_COMPOSITE_by_leaders(collective, bytes) && (plan->operation != PM_COLL_BCAST || bytes < PM_LEADERS_CHAIN);
 }
 
+static int get_reserve(void)
+{
+    int hosts = MPIR_Process.num_nodes;
+
+    if (hosts < 2)
+        return PM_OK;
+    reserve.later = MPL_malloc(sizeof *reserve.later, MPL_MEM_COLL);
+    reserve.led_memory = MPL_malloc(sizeof(int) * (pm_leaders_ints(hosts) + 2 * (size_t) hosts), MPL_MEM_COLL);
+    reserve.pending = MPL_malloc(sizeof *reserve.pending * (size_t) (PM_BRANCHES_MAX + MPIR_Process.size + 2 * hosts + 4), MPL_MEM_COLL);
+    return reserve.later && reserve.led_memory && reserve.pending ? PM_OK : PM_FAILED;
+}
+
+static void free_reserve(void)
+{
+    MPL_free(reserve.later);
+    MPL_free(reserve.led_memory);
+    MPL_free(reserve.pending);
+}
+
+static bool take_reserve(void)
+{
+    return reserve.later && !__atomic_test_and_set(&reserve.is_taken, __ATOMIC_ACQUIRE);
+}
+
 /* There is no memory: our host is told, on the boards where we would have our turn. */
 static int cannot_be_led(MPIR_Comm * comm)
 {
@@ -656,8 +717,12 @@ static later_t *make_later(MPIR_Comm * comm, int root, pm_shape shape, cargo_t u
         it->led_memory = MPL_malloc(lead_bytes(comm), MPL_MEM_COLL);
     if (!it || !it->led_memory) {
         MPL_free(it);
-        *mpi_errno = cannot_be_led(comm);
-        return NULL;
+        it = take_reserve() ? memset(reserve.later, 0, sizeof *it) : NULL;
+        *mpi_errno = it ? no_memory() : cannot_be_led(comm);
+        if (!it)
+            return NULL;
+        it->led_memory = reserve.led_memory;
+        it->pending = reserve.pending;
     }
     it->tag = of_request ? of_request->tag : tag;
     it->up = up;
@@ -695,6 +760,45 @@ static int make_room_to_add(later_t * it, bool has_place)
     return MPI_SUCCESS;
 }
 
+static int get_pending(later_t * it)
+{
+    if (!it->pending)
+        it->pending = MPL_malloc(sizeof *it->pending * (size_t) (it->led.tree.branches + locals(it->led.comm) + 2 * it->led.leaders.hosts + 4),
+                                 MPL_MEM_COLL);
+    return it->pending ? MPI_SUCCESS : no_memory();
+}
+
+static void advance_it(later_t * it)
+{
+    if (has_ended(it)) {
+        end_later(it);
+        return;
+    }
+    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+    DL_APPEND(laters, it);
+    MPIR_Progress_hook_activate(hook);
+    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+}
+
+/* What cannot be started here goes through all stages without anything but the error. */
+static void tell_without_memory(later_t * it, int mpi_errno)
+{
+    if (get_pending(it) != MPI_SUCCESS) {
+        if (!take_reserve()) {
+            free_later(it);
+            return;
+        }
+        it->pending = reserve.pending;
+    }
+    it->led.is_poor = true;
+    note_error(&it->led, mpi_errno);
+    it->up = it->up == NOT_AT_ALL ? NOT_AT_ALL : NOTHING;
+    it->down = it->down == NOT_AT_ALL ? NOT_AT_ALL : NOTHING;
+    it->scans = it->takes = it->has_result = false;
+    MPIR_Comm_add_ref(it->led.comm);
+    advance_it(it);
+}
+
 /* Whatever `mpi_errno` says went wrong before; then it is not started. */
 static int start_later(later_t * it, MPIDI_COMPOSITE_collective_t collective, int mpi_errno, MPIR_Request ** request)
 {
@@ -704,13 +808,14 @@ static int start_later(later_t * it, MPIDI_COMPOSITE_collective_t collective, in
         return mpi_errno;
     comm = it->led.comm;
     hold_what_it_needs(it);
+    if (mpi_errno == MPI_SUCCESS)
+        mpi_errno = get_pending(it);
     if (mpi_errno == MPI_SUCCESS) {
-        it->pending = MPL_malloc(sizeof *it->pending * (size_t) (it->led.tree.branches + locals(comm) + 2 * it->led.leaders.hosts + 4), MPL_MEM_COLL);
-        it->request = it->pending ? MPIR_Request_create(MPIR_REQUEST_KIND__COLL) : NULL;
+        it->request = MPIR_Request_create(MPIR_REQUEST_KIND__COLL);
         mpi_errno = it->request ? MPI_SUCCESS : no_memory();
     }
     if (mpi_errno) {
-        free_later(it);
+        tell_without_memory(it, mpi_errno);
         (void) cannot_be_led(comm);
         return mpi_errno;
     }
@@ -719,14 +824,7 @@ static int start_later(later_t * it, MPIDI_COMPOSITE_collective_t collective, in
     (*request)->comm = comm;
     MPIR_Comm_add_ref(comm);
     MPIDI_COMPOSITE_coll_counts[collective][PM_BY_LEADERS]++;
-    if (has_ended(it)) {
-        end_later(it);
-        return MPI_SUCCESS;
-    }
-    MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
-    DL_APPEND(laters, it);
-    MPIR_Progress_hook_activate(hook);
-    MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    advance_it(it);
     return MPI_SUCCESS;
 }
 
@@ -743,7 +841,7 @@ static int led_ibarrier(MPIR_Comm * comm, MPIR_Request ** request)
     int mpi_errno;
     later_t *it = make_later(comm, -1, PM_FLAT, NOTHING, NOTHING, &mpi_errno);
 
-    if (mpi_errno == MPI_SUCCESS) {
+    if (it) {
         it->meets = pair_up(&it->led);
         choose_teams(it);
     }
@@ -759,8 +857,8 @@ static int led_ibcast(void *buffer, MPI_Aint count, MPI_Datatype type, int root,
 
     if (mpi_errno == MPI_SUCCESS)
         mpi_errno = flatten(&data, comm->rank == root, &flat, &it->packed);
-    if (mpi_errno == MPI_SUCCESS) {
-        it->one = bytes_at(flat, 0, data.bytes);
+    if (it) {
+        it->one = bytes_at(mpi_errno ? (char *) it : flat, 0, data.bytes);      /* it is plain, in either case */
         it->result = data;
         it->has_result = comm->rank != root;
         choose_teams(it);
@@ -776,15 +874,16 @@ static int led_ireduce(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_D
     bool to_all = root < 0, has_place = to_all || comm->rank == root;
     later_t *it = make_later(comm, root, shape_for(count, type), ONE, to_all ? ONE : NOT_AT_ALL, &mpi_errno);
 
-    if (mpi_errno == MPI_SUCCESS) {
+    if (it) {
         it->in_place = sendbuf == MPI_IN_PLACE;
         it->own = data_of(it->in_place ? recvbuf : sendbuf, count, type);
         it->one = data_of(has_place ? recvbuf : NULL, count, type);
         it->op = op;
         it->meets = to_all && pair_up(&it->led);
         choose_teams(it);
-        mpi_errno = make_room_to_add(it, has_place);
     }
+    if (mpi_errno == MPI_SUCCESS)
+        mpi_errno = make_room_to_add(it, has_place);
     return start_later(it, to_all ? MPIDI_COMPOSITE_IN_ALLREDUCE : MPIDI_COMPOSITE_IN_REDUCE, mpi_errno, request);
 }
 
@@ -828,10 +927,12 @@ static int led_iallgather(const data_t * mine, const parts_t * all, MPIR_Comm * 
         mpi_errno = keep_all(it, all);
     if (mpi_errno == MPI_SUCCESS)
         mpi_errno = make_way(it, true);
-    if (mpi_errno == MPI_SUCCESS) {
+    if (it) {
+        if (mpi_errno)
+            it->all = *all;
         it->in_place = mine == NULL;
         it->own = mine ? *mine : part_of(&it->all, comm->rank);
-        it->one = bytes_at(it->blocks.flat, 0, it->blocks.hosts[it->led.leaders.hosts]);
+        it->one = bytes_at(mpi_errno ? (char *) it : it->blocks.flat, 0, total_of(all, comm));
         it->takes = true;
         it->meets = pair_up(&it->led);
         choose_teams(it);
@@ -845,11 +946,11 @@ static int led_igather(const data_t * mine, const parts_t * all, int root, MPIR_
     int mpi_errno;
     later_t *it = make_later(comm, root, pm_shape_of(total_of(all, comm), 0), BLOCKS, NOT_AT_ALL, &mpi_errno);
 
-    if (mpi_errno == MPI_SUCCESS) {
+    if (it)
         it->all = *all;
+    if (mpi_errno == MPI_SUCCESS)
         mpi_errno = make_way(it, comm->rank == root);
-    }
-    if (mpi_errno == MPI_SUCCESS) {
+    if (it) {
         it->in_place = mine == NULL;
         it->own = mine ? *mine : part_of(all, comm->rank);
         it->takes = comm->rank == root;
@@ -863,11 +964,11 @@ static int led_iscatter(const parts_t * all, const data_t * mine, int root, MPIR
     int mpi_errno;
     later_t *it = make_later(comm, root, pm_shape_of(total_of(all, comm), 0), NOT_AT_ALL, BLOCKS, &mpi_errno);
 
-    if (mpi_errno == MPI_SUCCESS) {
+    if (it)
         it->all = *all;
+    if (mpi_errno == MPI_SUCCESS)
         mpi_errno = make_way(it, comm->rank == root);
-    }
-    if (mpi_errno == MPI_SUCCESS) {
+    if (it) {
         it->has_result = mine != NULL;
         if (mine)
             it->result = *mine;
@@ -886,13 +987,16 @@ static int led_ireduce_scatter(const void *sendbuf, void *recvbuf, MPI_Aint coun
 
     if (mpi_errno == MPI_SUCCESS)
         mpi_errno = keep_all(it, all);
-    if (mpi_errno == MPI_SUCCESS) {
+    if (it) {
+        if (mpi_errno)
+            it->all = *all;
         it->own = data_of(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, type);
         it->one = data_of(NULL, count, type);
         it->op = op;
         choose_teams(it);
-        mpi_errno = make_room_to_add(it, false);
     }
+    if (mpi_errno == MPI_SUCCESS)
+        mpi_errno = make_room_to_add(it, false);
     if (mpi_errno == MPI_SUCCESS) {
         it->all.buffer = it->one.buffer;
         mpi_errno = make_way(it, it->led.speaks && is_first(&it->led));
@@ -923,14 +1027,14 @@ static int led_iscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Dat
     parts_t all = equal_parts(NULL, count, type);
     later_t *it = make_later(comm, 0, pm_shape_of(total_of(&all, comm), 0), BLOCKS, BLOCKS, &mpi_errno);
 
-    if (mpi_errno == MPI_SUCCESS) {
+    if (it) {
         it->scans = true;
         it->inclusive = inclusive;
         it->op = op;
         it->own = data_of(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, type);
         it->result = data_of(recvbuf, count, type);
         it->has_result = inclusive || comm->rank > 0;
-        if (comm->rank == 0 && !(it->memory = room_to_scan(&all, comm->local_size)))
+        if (mpi_errno == MPI_SUCCESS && comm->rank == 0 && !(it->memory = room_to_scan(&all, comm->local_size)))
             mpi_errno = no_memory();
         it->all = all;
     }
@@ -939,7 +1043,7 @@ static int led_iscan(const void *sendbuf, void *recvbuf, MPI_Aint count, MPI_Dat
     /* Apart from where they are added up, since those who are told may get other blocks than they gave. */
     if (mpi_errno == MPI_SUCCESS && it->led.speaks && !make_room(&it->blocks, it->led.place, end_below(&it->led)))
         mpi_errno = no_memory();
-    if (mpi_errno == MPI_SUCCESS) {
+    if (it) {
         it->up_flat = it->down_flat = it->blocks.flat;
         choose_teams(it);
     }
@@ -973,18 +1077,18 @@ static int led_ialltoall(const data_t * from, const data_t * to, MPIR_Comm * com
     int mpi_errno;
     later_t *it = make_later(comm, -1, PM_FLAT, BLOCKS, BLOCKS, &mpi_errno);
 
-    if (mpi_errno == MPI_SUCCESS) {
+    if (it) {
         it->exchanges = true;
         it->all = equal_parts(NULL, (MPI_Aint) to->bytes, MPI_BYTE);
         it->own = *from;
         it->result = *to;
         it->has_result = true;
-        mpi_errno = lay_out(it);
+        choose_teams(it);
     }
+    if (mpi_errno == MPI_SUCCESS)
+        mpi_errno = lay_out(it);
     if (mpi_errno == MPI_SUCCESS && it->led.speaks)
         mpi_errno = make_between(it, to->bytes);
-    if (mpi_errno == MPI_SUCCESS)
-        choose_teams(it);
     return start_later(it, MPIDI_COMPOSITE_IN_ALLTOALL, mpi_errno, request);
 }
 
