@@ -68,10 +68,9 @@ static inline void pm_number_forget(pm_numbers *numbers, uint64_t number)
 
 static inline void pm_numbers_end(pm_numbers *numbers)
 {
-    static const pm_numbers none;
-
     free(numbers->places);
-    *numbers = none;
+    numbers->places = NULL;
+    numbers->room = numbers->free = numbers->used = 0;
 }
 
 #endif

@@ -98,6 +98,18 @@ void read_headers(std::span<const std::byte> bytes)
         if (MPIDI_COMPOSITE_may_be_helped(&help, limit))
             require(help.size <= limit && help.joint != 0, "more help than there are bytes, or with nothing");
     }
+    MPIDI_COMPOSITE_part_init_t init;
+    if (bytes.size() >= sizeof init) {
+        std::memcpy(&init, bytes.data(), sizeof init);
+        if (MPIDI_COMPOSITE_may_be_part_init(&init, bits))
+            require(init.number != 0 && init.context < 1u << bits && init.source >= 0 && init.tag >= 0, "partitions of nothing that there is");
+    }
+    MPIDI_COMPOSITE_part_pull_t pull;
+    if (bytes.size() >= sizeof pull) {
+        std::memcpy(&pull, bytes.data(), sizeof pull);
+        if (MPIDI_COMPOSITE_may_be_part(pull.offset, pull.size, limit))
+            require(pull.offset <= limit && pull.offset + pull.size <= limit, "bytes that are not within the partitions");
+    }
 }
 
 // Headers of MPICH's generic layer, which would assert or believe what is let through: that a message fits its buffer, and an announcement is one that
