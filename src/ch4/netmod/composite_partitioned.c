@@ -28,7 +28,7 @@ typedef struct MPIDI_COMPOSITE_partitions {
     MPIR_Request *request;
     pm_peer *peer;              /* NULL: MPI_PROC_NULL */
     uint64_t number, its_number;        /* what we are called, and what the other side is */
-    size_t its_total;           /* 0 until it is known */
+    size_t its_total;           /* of the other side, once it is known; a send is told when it is another one */
     int count;                  /* of partitions: at least one, which may be of no bytes */
     size_t each, total;         /* bytes of data, in a partition and in all */
     char *buffer;
@@ -83,6 +83,12 @@ static void end_if_failed(partitions_t * part, int mpi_errno)
 {
     if (unlikely(mpi_errno != MPI_SUCCESS) && part->started)
         end_round(part, mpi_errno);
+}
+
+/* The other side has another size: each round ends as it begins. */
+static bool is_refused(const partitions_t * part)
+{
+    return part->its_total != part->total;
 }
 
 static int sizes_differ(const partitions_t * part)
@@ -218,40 +224,32 @@ static int send_ready(partitions_t * part, int first, int end)
     return mpi_errno;
 }
 
-/* Both sides have started. */
-static int send_opened(partitions_t * part)
-{
-    if (likely(part->its_total == part->total))
-        return send_ready(part, 0, part->count);
-    part->open = false;
-    end_round(part, sizes_differ(part));
-    return MPI_SUCCESS;
-}
-
 static int start_send(partitions_t * part)
 {
     const int partitions = part->request->u.part.partitions;
 
     memset(part->states, partitions > 0 ? WAITS : READY, part->count);
     part->unsent = part->count;
-    return part->open ? send_opened(part) : MPI_SUCCESS;
+    if (unlikely(is_refused(part))) {
+        end_round(part, sizes_differ(part));
+        return MPI_SUCCESS;
+    }
+    return send_ready(part, 0, part->count);
 }
 
 /* ---- a receive: what arrives goes to its place ---- */
 
 static int open_round(partitions_t * part)
 {
-    if (likely(part->its_total == part->total)) {
-        const MPIDI_COMPOSITE_part_open_t header = { part->its_number, part->number };
-        if (likely(pm_send_now(part->peer, tag_open, &header, sizeof header, NULL, 0)))
-            return MPI_SUCCESS;
-        return tell(part, tag_open, &header, sizeof header);
-    } else {
-        const MPIDI_COMPOSITE_part_refused_t header = { part->its_number, part->total };
-        int mpi_errno = tell(part, tag_refused, &header, sizeof header);
-        end_round(part, mpi_errno ? mpi_errno : sizes_differ(part));
+    const MPIDI_COMPOSITE_part_open_t header = { part->its_number, part->number };
+
+    if (unlikely(is_refused(part))) {
+        end_round(part, sizes_differ(part));
         return MPI_SUCCESS;
     }
+    if (likely(pm_send_now(part->peer, tag_open, &header, sizeof header, NULL, 0)))
+        return MPI_SUCCESS;
+    return tell(part, tag_open, &header, sizeof header);
 }
 
 static int start_receive(partitions_t * part)
@@ -265,9 +263,17 @@ static int start_receive(partitions_t * part)
 
 static int match(partitions_t * part, uint64_t number, size_t total)
 {
+    int mpi_errno = MPI_SUCCESS;
+
     part->its_number = number;
     part->its_total = total;
-    return part->started ? open_round(part) : MPI_SUCCESS;
+    if (unlikely(is_refused(part))) {
+        const MPIDI_COMPOSITE_part_refused_t header = { number, part->total };
+        mpi_errno = tell(part, tag_refused, &header, sizeof header);
+    }
+    if (part->started && mpi_errno == MPI_SUCCESS)
+        mpi_errno = open_round(part);
+    return mpi_errno;
 }
 
 static void received(partitions_t * part, size_t offset, size_t size)
@@ -453,16 +459,6 @@ static int offered(pm_core * core, const pm_envelope * envelope, void *offer, si
 
 /* ---- messages to a sender ---- */
 
-static bool opened(partitions_t * part, uint64_t its_number, size_t its_total)
-{
-    part->its_number = its_number;
-    part->its_total = its_total;
-    part->open = true;
-    if (part->started)
-        end_if_failed(part, send_opened(part));
-    return true;
-}
-
 static bool open_arrived(const pm_envelope * envelope)
 {
     MPIDI_COMPOSITE_part_open_t header;
@@ -470,9 +466,16 @@ static bool open_arrived(const pm_envelope * envelope)
 
     memcpy(&header, envelope->header, sizeof header);
     part = find(envelope, header.number, true);
-    return part != NULL && !part->open && opened(part, header.from, part->total);
+    if (part == NULL || part->open || is_refused(part))
+        return false;
+    part->its_number = header.from;
+    part->open = true;
+    if (part->started)
+        end_if_failed(part, send_ready(part, 0, part->count));
+    return true;
 }
 
+/* Once: the receiver does not wait for the sender before its next round. */
 static bool refused_arrived(const pm_envelope * envelope)
 {
     MPIDI_COMPOSITE_part_refused_t header;
@@ -480,7 +483,12 @@ static bool refused_arrived(const pm_envelope * envelope)
 
     memcpy(&header, envelope->header, sizeof header);
     part = find(envelope, header.number, true);
-    return part != NULL && !part->open && header.size != part->total && opened(part, 0, header.size);
+    if (part == NULL || part->open || is_refused(part) || header.size == part->total)
+        return false;
+    part->its_total = header.size;
+    if (part->started)
+        end_round(part, sizes_differ(part));
+    return true;
 }
 
 static void gone(partitions_t * part)
@@ -605,6 +613,7 @@ static int create(MPIR_Request_kind_t kind, void *buf, int partitions, MPI_Aint 
         MPIR_ERR_CHKANDJUMP(part->number == 0, mpi_errno, MPI_ERR_OTHER, "**nomem");
         pm_number_set(&numbers, part->number, part);
         MPIR_ERR_CHKANDJUMP(!lay_out(part, count, datatype, receives_it), mpi_errno, MPI_ERR_OTHER, "**nomem");
+        part->its_total = part->total;
     }
 
     MPIR_Comm_add_ref(comm);
