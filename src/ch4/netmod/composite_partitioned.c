@@ -28,7 +28,7 @@ typedef struct MPIDI_COMPOSITE_partitions {
     MPIR_Request *request;
     pm_peer *peer;              /* NULL: MPI_PROC_NULL */
     uint64_t number, its_number;        /* what we are called, and what the other side is */
-    size_t its_total;           /* of the other side, once it is known; a send is told when it is another one */
+    size_t its_total;           /* of the other side, once it is known; a send is told when it is less */
     int count;                  /* of partitions: at least one, which may be of no bytes */
     size_t each, total;         /* bytes of data, in a partition and in all */
     char *buffer;
@@ -85,10 +85,10 @@ static void end_if_failed(partitions_t * part, int mpi_errno)
         end_round(part, mpi_errno);
 }
 
-/* The other side has another size: each round ends as it begins. */
+/* There is less room than is sent: each round ends as it begins. Less that is sent is received, as with MPICH, which makes an error of it then. */
 static bool is_refused(const partitions_t * part)
 {
-    return part->its_total != part->total;
+    return is_send(part) ? part->its_total < part->total : part->its_total > part->total;
 }
 
 static int sizes_differ(const partitions_t * part)
@@ -247,6 +247,8 @@ static int open_round(partitions_t * part)
         end_round(part, sizes_differ(part));
         return MPI_SUCCESS;
     }
+    part->left = part->its_total;
+    MPIR_STATUS_SET_COUNT(part->request->status, part->its_total);
     if (likely(pm_send_now(part->peer, tag_open, &header, sizeof header, NULL, 0)))
         return MPI_SUCCESS;
     return tell(part, tag_open, &header, sizeof header);
@@ -256,8 +258,6 @@ static int start_receive(partitions_t * part)
 {
     for (int i = 0; i < part->count; i++)
         part->missing[i] = part->each;
-    part->left = part->total;
-    MPIR_STATUS_SET_COUNT(part->request->status, part->total);
     return part->its_number ? open_round(part) : MPI_SUCCESS;
 }
 
@@ -276,6 +276,18 @@ static int match(partitions_t * part, uint64_t number, size_t total)
     return mpi_errno;
 }
 
+/* All that comes is there, and is less than there is room for. */
+static void end_short(partitions_t * part)
+{
+    const size_t whole = part->its_total / part->each, rest = part->its_total % part->each;
+    MPI_Aint done;
+
+    if (part->gathers && rest > 0)
+        MPIR_Typerep_unpack(part->data + whole * part->each, rest, part->buffer + whole * part->stride, MPIDI_PART_REQUEST(part->request, count),
+                            MPIDI_PART_REQUEST(part->request, datatype), 0, &done);
+    end_round(part, sizes_differ(part));
+}
+
 static void received(partitions_t * part, size_t offset, size_t size)
 {
     part->left -= MPL_MIN(size, part->left);
@@ -288,7 +300,9 @@ static void received(partitions_t * part, size_t offset, size_t size)
         offset += here;
         size -= here;
     }
-    if (part->left == 0)
+    if (part->left == 0 && unlikely(part->its_total != part->total))
+        end_short(part);
+    else if (part->left == 0)
         end_round(part, MPI_SUCCESS);
 }
 
@@ -351,7 +365,7 @@ static partitions_t *find_receive(const pm_envelope * envelope, uint64_t number,
 {
     partitions_t *part = find(envelope, number, false);
 
-    return part != NULL && part->started && part->its_number && MPIDI_COMPOSITE_may_be_part(offset, size, part->total) ? part : NULL;
+    return part != NULL && part->started && part->its_number && MPIDI_COMPOSITE_may_be_part(offset, size, part->its_total) ? part : NULL;
 }
 
 static void destroy(partitions_t * part)
@@ -483,7 +497,7 @@ static bool refused_arrived(const pm_envelope * envelope)
 
     memcpy(&header, envelope->header, sizeof header);
     part = find(envelope, header.number, true);
-    if (part == NULL || part->open || is_refused(part) || header.size == part->total)
+    if (part == NULL || part->open || is_refused(part) || header.size >= part->total)
         return false;
     part->its_total = header.size;
     if (part->started)
