@@ -1,8 +1,8 @@
 /* Where messages and receives meet: the two queues of base/matching.h, and the way of a short message that avoids MPICH's generic layer.
  *
- * A short message is whole, contiguous and not synchronous; most are. It goes from the ring to its place in one copy when its receive is
+ * A short message is whole and contiguous; most are. It goes from the ring to its place in one copy when its receive is
  * posted, in memory in one piece, and large enough. One that comes too early is kept here, without a request. MPI_Recv posts a
- * receive on its stack. For everything else (rendezvous, synchronous sends, datatypes with gaps, messages that are too long, MPI_Mprobe)
+ * receive on its stack. One that is synchronous has a number behind its header, which comes back when it is matched. For everything else (rendezvous, datatypes with gaps, messages that are too long, MPI_Mprobe)
  * receives and messages become requests as the generic layer makes them, and go on there: it finds the same ones, because its
  * queues are these (maint/graft-mpich).
  *
@@ -12,6 +12,7 @@
 #include "composite_matching.h"
 #include "composite_send.h"
 #include "base/matching.h"
+#include "base/numbers.h"
 #include "mpidig_pt2pt_callbacks.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static pm_match_queue receives = {.of_receives = true };
 static pm_match_queue messages;
 
 /* What an entry is inside of. */
-enum { OF_REQUEST, OF_BLOCKED, OF_KEPT };
+enum { OF_REQUEST, OF_BLOCKED, OF_KEPT, OF_ASKING };     /* the last: kept, of a synchronous send */
 
 #define OWNER(entry, type, member) ((type *) ((char *) (entry) - offsetof(type, member)))
 
@@ -37,6 +38,100 @@ static void name_entry(pm_match_entry * entry, int owner, MPIR_Context_id_t cont
     entry->context = context;
     entry->source = source;
     entry->tag = tag;
+}
+
+/* ---- synchronous sends ---- */
+
+static pm_numbers unmatched;    /* sends whose receiver has not answered */
+
+/* Where the generic layer has the address of a request, which is even: a receiver that it answers for says the same. */
+static uint64_t asking_by(uint64_t number)
+{
+    return number >> 32 << 32 | (uint32_t) number << 1 | 1;
+}
+
+static uint64_t number_of(uint64_t asked)
+{
+    return asked >> 32 << 32 | (uint32_t) asked >> 1;
+}
+
+/* A receive has been found for it. */
+ATTRIBUTE((noinline))
+static void answer(MPIR_Comm * comm, int source, uint64_t asked)
+{
+    const uint64_t header[2] = { asked, 0 };    /* as long as there is a short way for */
+    pm_peer *peer = MPIDI_COMPOSITE_peer(comm, source);
+
+    if (!pm_send_now(peer, MPIDIG_SSEND_ACK, header, sizeof header, NULL, 0) &&
+        pm_send(peer, MPIDIG_SSEND_ACK, header, sizeof header, NULL, 0, NULL) == PM_FAILED)
+        (void) MPIDI_COMPOSITE_lost();
+}
+
+void *MPIDI_COMPOSITE_answer_arrived(pm_core * core, const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
+{
+    uint64_t asked;
+    MPIR_Request *sreq;
+
+    memcpy(&asked, envelope->header, sizeof asked);
+    if ((asked & 1) == 0)
+        return MPIDI_COMPOSITE_generic_arrived(core, envelope, piece, piece_size, total);
+    sreq = pm_number_find(&unmatched, number_of(asked));
+    if (unlikely(sreq == NULL || MPIDI_COMPOSITE_peer(sreq->comm, MPIDIG_REQUEST(sreq, u.send.dest)) != envelope->source)) {
+        pm_count_dropped(core, envelope->source);
+        return NULL;
+    }
+    pm_number_forget(&unmatched, number_of(asked));
+    MPID_Request_complete(sreq);
+    return NULL;
+}
+
+/* False: nothing has happened. */
+static bool send_asking(pm_peer * peer, int rank, int tag, MPIR_Comm * comm, int context_offset, const void *data, size_t size,
+                        MPIR_Request ** request)
+{
+    const uint64_t number = pm_number_give(&unmatched);
+    const MPIDI_COMPOSITE_asking_header_t header = { { comm->rank, tag, comm->context_id + context_offset, 0 }, asking_by(number) };
+    MPIR_Request *sreq;
+
+    if (number == 0)
+        return false;
+    MPIDI_CH4_REQUEST_CREATE(sreq, MPIR_REQUEST_KIND__SEND, 0, 2);
+    if (sreq == NULL || !pm_send_now(peer, MPIDI_COMPOSITE_handler_asking, &header, sizeof header, data, size)) {
+        if (sreq != NULL) {
+            MPIR_Request_free_unsafe(sreq);
+            MPIR_Request_free_unsafe(sreq);
+        }
+        pm_number_forget(&unmatched, number);
+        return false;
+    }
+    sreq->comm = comm;
+    MPIR_Comm_add_ref(comm);
+    MPIDIG_REQUEST(sreq, u.send.dest) = rank;
+    pm_number_set(&unmatched, number, sreq);
+    *request = sreq;
+    return true;
+}
+
+int MPIDI_COMPOSITE_issend(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm, int context_offset,
+                           MPIDI_av_entry_t * addr, MPIR_Request ** request)
+{
+    bool taken = false;
+    int mpi_errno, contiguous;
+    MPI_Aint true_lb;
+    size_t size;
+    MPIR_Datatype *type ATTRIBUTE((unused));
+
+    MPIDI_Datatype_get_info(count, datatype, contiguous, size, type, true_lb);
+    if (contiguous && size <= MPIDI_COMPOSITE_ASKING_LIMIT && *request == NULL) {
+        MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
+        taken = send_asking(MPIDI_COMPOSITE_AV(addr).peer, rank, tag, comm, context_offset, MPIR_get_contig_ptr(buf, true_lb), size, request);
+        MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
+    }
+    if (taken)
+        return MPI_SUCCESS;
+    mpi_errno = MPIDI_COMPOSITE_send(buf, count, datatype, rank, tag, comm, context_offset, addr,
+                                     MPIDIG_AM_SEND_FLAGS_SYNC, MPIR_ERR_NONE, request, &taken);
+    return taken ? mpi_errno : MPIDIG_mpi_issend(buf, count, datatype, rank, tag, comm, context_offset, addr, 0, 0, request);
 }
 
 /* ---- receives ---- */
@@ -240,10 +335,32 @@ static void set_status(MPI_Status * status, int source, int tag, size_t size)
     MPIR_STATUS_SET_CANCEL_BIT(*status, FALSE);
 }
 
-/* A receive takes it. */
-static void take_kept(kept_t * kept, const place_t * place, MPI_Status * status)
+static bool is_kept(const pm_match_entry * entry)
 {
-    memcpy(place->start, kept->data, kept->size);
+    return entry->owner >= OF_KEPT;
+}
+
+/* What its sender asks for, which comes before its bytes. 0: nothing. */
+static uint64_t asked_by(const kept_t * kept)
+{
+    uint64_t asked = 0;
+
+    if (unlikely(kept->entry.owner == OF_ASKING))
+        memcpy(&asked, kept->data, sizeof asked);
+    return asked;
+}
+
+static char *bytes_of(kept_t * kept)
+{
+    return kept->data + (kept->entry.owner == OF_ASKING ? sizeof(uint64_t) : 0);
+}
+
+/* A receive takes it. */
+static void take_kept(kept_t * kept, const place_t * place, MPI_Status * status, MPIR_Comm * comm)
+{
+    memcpy(place->start, bytes_of(kept), kept->size);
+    if (unlikely(kept->entry.owner == OF_ASKING))
+        answer(comm, kept->entry.source, asked_by(kept));
     if (status != MPI_STATUS_IGNORE)
         set_status(status, kept->entry.source, kept->entry.tag, kept->size);
     pm_match_remove(&messages, &kept->entry);
@@ -252,14 +369,15 @@ static void take_kept(kept_t * kept, const place_t * place, MPI_Status * status)
 
 /* ---- what the generic layer does with these queues ---- */
 
-static MPIDIG_hdr_t generic_header(MPIR_Context_id_t context, int source, int tag, size_t size)
+static MPIDIG_hdr_t generic_header(MPIR_Context_id_t context, int source, int tag, size_t size, uint64_t asked)
 {
     const MPIDIG_hdr_t header = {
         .src_rank = source,
         .tag = tag,
         .context_id = context,
         .error_bits = MPIR_ERR_NONE,
-        .flags = MPIDIG_AM_SEND_FLAGS_NONE,
+        .flags = asked ? MPIDIG_AM_SEND_FLAGS_SYNC : MPIDIG_AM_SEND_FLAGS_NONE,
+        .sreq_ptr = (MPIR_Request *) (uintptr_t) asked,
         .data_sz = size
     };
 
@@ -335,12 +453,12 @@ static MPIR_Request *caught;
 
 static MPIR_Request *request_of_kept(kept_t * kept)
 {
-    MPIDIG_hdr_t header = generic_header(kept->entry.context, kept->entry.source, kept->entry.tag, kept->size);
+    MPIDIG_hdr_t header = generic_header(kept->entry.context, kept->entry.source, kept->entry.tag, kept->size, asked_by(kept));
     MPIR_Request *rreq;
 
     catching = true;
     caught = NULL;
-    MPIDIG_global.target_msg_cbs[MPIDIG_SEND] (&header, kept->data, kept->size, 0, NULL);
+    MPIDIG_global.target_msg_cbs[MPIDIG_SEND] (&header, bytes_of(kept), kept->size, 0, NULL);
     catching = false;
     rreq = caught;
     MPIR_Assertp(rreq);
@@ -355,7 +473,7 @@ MPIR_Request *MPIDI_COMPOSITE_match_unexpected(int source, int tag, int context)
 
     if (entry == NULL)
         return NULL;
-    if (entry->owner == OF_KEPT)
+    if (is_kept(entry))
         return request_of_kept(kept_around(entry));
     pm_match_remove(&messages, entry);
     return request_around(entry);
@@ -397,22 +515,30 @@ int MPIDI_COMPOSITE_cancel_recv(MPIR_Request * rreq)
 
 /* ---- a short message arrives ---- */
 
-static bool keep(const MPIDI_COMPOSITE_short_header_t * header, const void *data, size_t size)
+/* `asked` is 0 when its sender asks for no answer. */
+MPL_STATIC_INLINE_PREFIX bool keep(const MPIDI_COMPOSITE_short_header_t * header, uint64_t asked, const void *data, size_t size)
 {
-    kept_t *kept = kept_create(size);
+    kept_t *kept = kept_create(asked ? size + sizeof asked : size);
 
     if (kept == NULL)
         return false;
-    name_entry(&kept->entry, OF_KEPT, header->context, header->source, header->tag);
-    memcpy(kept->data, data, size);
+    name_entry(&kept->entry, asked ? OF_ASKING : OF_KEPT, header->context, header->source, header->tag);
+    if (asked) {
+        memcpy(kept->data, &asked, sizeof asked);
+        kept->size = (uint32_t) size;
+    }
+    memcpy(kept->data + (asked ? sizeof asked : 0), data, size);
     pm_match_add(&messages, &kept->entry);
     return true;
 }
 
-static bool receive_blocked(blocked_t * blocked, const MPIDI_COMPOSITE_short_header_t * header, const void *data, size_t size)
+MPL_STATIC_INLINE_PREFIX bool receive_blocked(blocked_t * blocked, const MPIDI_COMPOSITE_short_header_t * header, uint64_t asked,
+                                              const void *data, size_t size)
 {
     if (unlikely(!fits(&blocked->place, size)))
         return false;
+    if (asked)
+        answer(blocked->comm, header->source, asked);
     memcpy(blocked->place.start, data, size);
     blocked->source = header->source;
     blocked->tag = header->tag;
@@ -422,12 +548,15 @@ static bool receive_blocked(blocked_t * blocked, const MPIDI_COMPOSITE_short_hea
     return true;
 }
 
-static bool receive_posted(MPIR_Request * rreq, const MPIDI_COMPOSITE_short_header_t * header, const void *data, size_t size)
+MPL_STATIC_INLINE_PREFIX bool receive_posted(MPIR_Request * rreq, const MPIDI_COMPOSITE_short_header_t * header, uint64_t asked,
+                                             const void *data, size_t size)
 {
     place_t place = place_of_posted(rreq);
 
     if (unlikely(!fits(&place, size)))
         return false;
+    if (asked)
+        answer(rreq->comm, header->source, asked);
     memcpy(place.start, data, size);
     rreq->status.MPI_SOURCE = header->source;
     rreq->status.MPI_TAG = header->tag;
@@ -439,10 +568,10 @@ static bool receive_posted(MPIR_Request * rreq, const MPIDI_COMPOSITE_short_head
 }
 
 ATTRIBUTE((noinline))
-static void *arrived_generically(pm_core * core, const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
+static void *arrived_generically(pm_core * core, const pm_envelope * envelope, uint64_t asked, void *piece, size_t piece_size, size_t total)
 {
     const MPIDI_COMPOSITE_short_header_t *header = envelope->header;
-    MPIDIG_hdr_t generic = generic_header(header->context, header->source, header->tag, total);
+    MPIDIG_hdr_t generic = generic_header(header->context, header->source, header->tag, total, asked);
     pm_envelope like_others = *envelope;
 
     like_others.tag = MPIDIG_SEND;
@@ -451,26 +580,43 @@ static void *arrived_generically(pm_core * core, const pm_envelope * envelope, v
     return MPIDI_COMPOSITE_generic_arrived(core, &like_others, piece, piece_size, total);
 }
 
-void *MPIDI_COMPOSITE_short_arrived(pm_core * core, const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
+MPL_STATIC_INLINE_PREFIX void *arrived(pm_core * core, const pm_envelope * envelope, uint64_t asked, size_t limit, void *piece, size_t piece_size,
+                                       size_t total)
 {
     const MPIDI_COMPOSITE_short_header_t *header = envelope->header;
     pm_match_entry *entry;
     bool received;
 
-    if (unlikely(!MPIDI_COMPOSITE_may_be_short(header, total, MPIDI_COMPOSITE_EAGER_LIMIT, MPIR_CONTEXT_ID_BITS))) {
+    if (unlikely(!MPIDI_COMPOSITE_may_be_short(header, total, limit, MPIR_CONTEXT_ID_BITS))) {
         pm_count_dropped(core, envelope->source);
         return NULL;
     }
     if (unlikely(piece_size != total))
-        return arrived_generically(core, envelope, piece, piece_size, total);
+        return arrived_generically(core, envelope, asked, piece, piece_size, total);
     entry = pm_match_receive_of(&receives, header->context, header->source, header->tag);
     if (entry == NULL)
-        received = keep(header, piece, total);
+        received = keep(header, asked, piece, total);
     else if (entry->owner == OF_BLOCKED)
-        received = receive_blocked(OWNER(entry, blocked_t, entry), header, piece, total);
+        received = receive_blocked(OWNER(entry, blocked_t, entry), header, asked, piece, total);
     else
-        received = receive_posted(request_around(entry), header, piece, total);
-    return likely(received) ? NULL : arrived_generically(core, envelope, piece, piece_size, total);
+        received = receive_posted(request_around(entry), header, asked, piece, total);
+    return likely(received) ? NULL : arrived_generically(core, envelope, asked, piece, piece_size, total);
+}
+
+void *MPIDI_COMPOSITE_short_arrived(pm_core * core, const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
+{
+    return arrived(core, envelope, 0, MPIDI_COMPOSITE_EAGER_LIMIT, piece, piece_size, total);
+}
+
+void *MPIDI_COMPOSITE_asking_arrived(pm_core * core, const pm_envelope * envelope, void *piece, size_t piece_size, size_t total)
+{
+    const MPIDI_COMPOSITE_asking_header_t *header = envelope->header;
+
+    if (unlikely((header->asked & 1) == 0)) {
+        pm_count_dropped(core, envelope->source);
+        return NULL;
+    }
+    return arrived(core, envelope, header->asked, MPIDI_COMPOSITE_ASKING_LIMIT, piece, piece_size, total);
 }
 
 /* ---- a receive comes ---- */
@@ -496,14 +642,14 @@ static int post(void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int 
 }
 
 /* The request of a receive whose message is here already. */
-static MPIR_Request *received_at_once(kept_t * kept, const place_t * place)
+static MPIR_Request *received_at_once(kept_t * kept, const place_t * place, MPIR_Comm * comm)
 {
     MPIR_Request *rreq;
 
     MPIDI_CH4_REQUEST_CREATE(rreq, MPIR_REQUEST_KIND__RECV, 0, 1);
     if (unlikely(rreq == NULL))
         return NULL;
-    take_kept(kept, place, &rreq->status);
+    take_kept(kept, place, &rreq->status, comm);
     MPIR_cc_set(&rreq->cc, 0);
     return rreq;
 }
@@ -520,8 +666,8 @@ int MPIDI_COMPOSITE_irecv(void *buf, MPI_Aint count, MPI_Datatype datatype, int 
     entry = pm_match_message_of(&messages, context, rank, tag);
     if (entry == NULL) {
         mpi_errno = post(buf, count, datatype, rank, tag, comm, context, &place, request);
-    } else if (entry->owner == OF_KEPT && fits(&place, kept_around(entry)->size)) {
-        *request = received_at_once(kept_around(entry), &place);
+    } else if (is_kept(entry) && fits(&place, kept_around(entry)->size)) {
+        *request = received_at_once(kept_around(entry), &place, comm);
         MPIR_ERR_CHKANDJUMP(*request == NULL, mpi_errno, MPIX_ERR_NOREQ, "**nomemreq");
     } else {
         mpi_errno = MPIDIG_do_irecv(buf, count, datatype, rank, tag, comm, context_offset, 0, request, 1, 0ULL);
@@ -588,9 +734,9 @@ static bool take_or_post(blocked_t * blocked, MPI_Status * status)
         pm_match_add(&receives, &blocked->entry);
         return true;
     }
-    if (entry->owner != OF_KEPT || !fits(&blocked->place, kept_around(entry)->size))
+    if (!is_kept(entry) || !fits(&blocked->place, kept_around(entry)->size))
         return false;
-    take_kept(kept_around(entry), &blocked->place, status);
+    take_kept(kept_around(entry), &blocked->place, status, blocked->comm);
     blocked->state = HAS_RECEIVED;
     return true;
 }
@@ -664,20 +810,11 @@ bool MPIDI_COMPOSITE_sendrecv(const void *sendbuf, MPI_Aint sendcount, MPI_Datat
     return true;
 }
 
-int MPIDI_COMPOSITE_issend(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm, int context_offset,
-                           MPIDI_av_entry_t * addr, MPIR_Request ** request)
-{
-    bool taken;
-    int mpi_errno = MPIDI_COMPOSITE_send(buf, count, datatype, rank, tag, comm, context_offset, addr,
-                                         MPIDIG_AM_SEND_FLAGS_SYNC, MPIR_ERR_NONE, request, &taken);
-    return taken ? mpi_errno : MPIDIG_mpi_issend(buf, count, datatype, rank, tag, comm, context_offset, addr, 0, 0, request);
-}
-
 /* ---- who looks at the queues ---- */
 
 static size_t size_of_message(pm_match_entry * entry)
 {
-    return entry->owner == OF_KEPT ? kept_around(entry)->size : (size_t) MPIDIG_REQUEST(request_around(entry), count);
+    return is_kept(entry) ? kept_around(entry)->size : (size_t) MPIDIG_REQUEST(request_around(entry), count);
 }
 
 int MPIDI_COMPOSITE_iprobe(int source, int tag, MPIR_Comm * comm, int context_offset, int *flag, MPI_Status * status)
@@ -712,13 +849,14 @@ void MPIDI_COMPOSITE_forget_queued(void)
 
     for (pm_match_entry * entry = messages.all.first, *next; entry; entry = next) {
         next = entry->all.next;
-        if (entry->owner == OF_KEPT)
+        if (is_kept(entry))
             kept_free(kept_around(entry));
     }
     for (unsigned kind = 0; kind < PM_MATCH_KINDS; kind++) {
         free(receives.indices[kind].lists);
         free(messages.indices[kind].lists);
     }
+    pm_numbers_end(&unmatched);
     receives = messages = none;
     receives.of_receives = true;
     for (int class = 0; class < KEPT_CLASSES; class++)

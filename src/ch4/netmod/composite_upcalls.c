@@ -619,13 +619,26 @@ static bool pulled(const pm_envelope * envelope)
 
 /* ---- which messages enter MPICH ---- */
 
+int MPIDI_COMPOSITE_handler_asking;
+
+typedef void *(*arrived_t) (pm_core * core, const pm_envelope * envelope, void *piece, size_t piece_size, size_t total);
+
+static arrived_t arrived_of(int tag)
+{
+    if (tag == MPIDI_COMPOSITE_global.handler_short)
+        return MPIDI_COMPOSITE_short_arrived;
+    if (tag == MPIDI_COMPOSITE_handler_asking)
+        return MPIDI_COMPOSITE_asking_arrived;
+    return tag == MPIDIG_SSEND_ACK ? MPIDI_COMPOSITE_answer_arrived : MPIDI_COMPOSITE_generic_arrived;
+}
+
 static void register_tag(int tag, const char *name, size_t smallest_header, bool for_strangers)
 {
     const pm_handler handler = {
         .name = name,
         .smallest_header = (uint32_t) smallest_header,
         .for_strangers = for_strangers,
-        .arrived = tag == MPIDI_COMPOSITE_global.handler_short ? MPIDI_COMPOSITE_short_arrived : MPIDI_COMPOSITE_generic_arrived,
+        .arrived = arrived_of(tag),
         .more = more,
         .place = place,
         .placed = placed,
@@ -718,6 +731,8 @@ void MPIDI_COMPOSITE_register_own(void)
 
     MPIDI_COMPOSITE_global.handler_short = MPIDIG_am_reg_cb_dynamic(NULL, NULL);
     register_tag(MPIDI_COMPOSITE_global.handler_short, "short send", sizeof(MPIDI_COMPOSITE_short_header_t), true);
+    MPIDI_COMPOSITE_handler_asking = MPIDIG_am_reg_cb_dynamic(NULL, NULL);
+    register_tag(MPIDI_COMPOSITE_handler_asking, "short synchronous send", sizeof(MPIDI_COMPOSITE_asking_header_t), true);
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         register_tag(own[i].tag, own[i].name, own[i].smallest_header, own[i].for_strangers);
     MPIDI_COMPOSITE_partitions_register();
