@@ -474,7 +474,7 @@ TEST(UdpEndpoint, AnAddressThatIsOursAsWellSaysNothingOfThePeersHost)
 TEST(UdpEndpoint, APreferredAddressIsAskedAloneAtFirst)
 {
     const Address first = Address::v4({10, 0, 0, 2}, 4711), preferred = Address::v4({10, 1, 0, 2}, 4711);
-    auto asked = [&](const std::optional<Ip> &prefer) {
+    auto asked = [&](const std::optional<Ip> &prefer, bool refuses = false) {
         Endpoint here(UdpPair::plain(), Key{1}, {Address::v4({10, 0, 0, 1}, 4711)}, test::Delivered::sink());
         Endpoint there(UdpPair::plain(), Key{2}, {first, preferred}, test::Delivered::sink());
         Peer *peer = here.connect(there.card());
@@ -485,8 +485,13 @@ TEST(UdpEndpoint, APreferredAddressIsAskedAloneAtFirst)
         EXPECT_EQ(here.send(peer, {1, nullptr, 0, {}}, &progress, now), Status::again);
         std::string order;
         for (Transmission transmission; order.size() < 10;) {
-            while (here.poll_transmit(&transmission, now))
+            while (here.poll_transmit(&transmission, now)) {
                 order += transmission.to == preferred ? 'p' : transmission.to == first ? 'f' : '?';
+                Header header;
+                std::memcpy(&header, transmission.pieces[0].data, sizeof header);
+                if (refuses && transmission.to == preferred)
+                    here.on_refused(preferred, header, now);
+            }
             now = here.next_deadline();
             here.on_timer(now);
         }
@@ -495,6 +500,7 @@ TEST(UdpEndpoint, APreferredAddressIsAskedAloneAtFirst)
     EXPECT_EQ(asked({}), "fpfpfpfpfp");
     EXPECT_EQ(asked(preferred.ip), "pppppfpfpf") << "and nobody answers there";
     EXPECT_EQ(asked(first.ip), "ffffffpfpf");
+    EXPECT_EQ(asked(preferred.ip, true).substr(0, 5), "pfpfp") << "and it refuses: the others are asked at once, and nothing is given up";
     EXPECT_EQ(asked(Address::v4({10, 2, 0, 2}, 4711).ip), "fpfpfpfpfp") << "none of its addresses";
 }
 

@@ -900,6 +900,13 @@ void Endpoint::on_refused(const Address &to, const Header &quoted, Time now)
             peer->state = PairState::left;
             continue;
         }
+        // The others are asked now.
+        if (!open && asks_preferred(peer)) {
+            peer->hellos = hellos_to_preferred;
+            peer->hello_at = now;
+            schedule(peer);
+            continue;
+        }
         if (peer->refused_since == never) {
             peer->refused_since = now;
             if (open)
@@ -1186,8 +1193,9 @@ bool Endpoint::transmit_greeting(Peer *peer, Transmission *transmission)
     bytes.assign(sizeof header + sizeof(Nonce) + Card::max_size, std::byte{0});
     std::memcpy(bytes.data() + sizeof header, peer->nonce.data(), sizeof(Nonce));
     if (!peer->owed_welcomes.empty()) {
-        Peer::Welcome welcome = peer->owed_welcomes.back();
-        peer->owed_welcomes.pop_back();
+        // In the order in which they were asked for: who asks has put first where it would rather be.
+        Peer::Welcome welcome = peer->owed_welcomes.front();
+        peer->owed_welcomes.erase(peer->owed_welcomes.begin());
         header.to = peer->its_number;
         header.number = peer->next_number++;
         header.offset = std::uint64_t{welcome.candidate} << 32 | peer->number;

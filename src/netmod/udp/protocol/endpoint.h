@@ -3,7 +3,7 @@
 //
 // A pair is
 //   quiet    nothing was ever sent; it costs a few hundred bytes
-//   asking   hellos go to every address on the peer's card, until one is answered
+//   asking   hellos go to every address on the peer's card, until one is answered; to the preferred one alone at first
 //   open     an address is proved: a welcome came back for what we sent there, or a packet that only a process that got our
 //            welcome can send
 //   left     the peer said good-bye
