@@ -96,7 +96,7 @@
  * few bytes two ranks with cores of their own pass on at a time, into about how many pieces that divides what is longer, and from where on each
  * copies half of a broadcast that goes by memory, up to where of a gather, and up to where the root of a reduction reads what the other one has. Up to how
  * many ranks, with cores of their own and without, one reduces for all whatever is reduced, page by page; up to how many bytes each reduces all
- * for itself (of how many ranks by an operation of the program, which may take long), and of all ranks together in an allreduce that ends later; up to how many a broadcast that ends later goes by pages; how much is
+ * for itself, and of all ranks together in an allreduce that ends later; up to how many a broadcast that ends later goes by pages; how much is
  * reduced at a time, so that it stays in the cache.
  * bench/run --only colltable --ranks 2,4,8,16 */
 #define PM_TEAM_RANKS_LIMIT 126
@@ -125,7 +125,6 @@
 #define PM_TEAM_PAIR_REDUCED ((size_t) 256 << 10)
 #define PM_TEAM_TURNS_FOR_FIRST 6
 #define PM_TEAM_ALLREDUCE_WHOLE 2048
-#define PM_TEAM_USERS_OPERATION_RANKS 8
 #define PM_TEAM_STARTED_WHOLE (128 * 1024)
 #define PM_TEAM_STARTED_BCAST (256 * 1024)
 #define PM_TEAM_REDUCE_PIECE (32 * 1024)

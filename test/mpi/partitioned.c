@@ -314,13 +314,13 @@ static void same_tag(void)
     }
 }
 
-/* Partitions of nothing: the receive ends when all of them are ready, and no sooner. */
+/* Partitions of nothing, also without a buffer: the receive ends when all of them are ready, and no sooner. */
 static void empty(void)
 {
     for (int none = 0; none < 2; none++) {
         MPI_Request requests[2];
-        MPI_Psend_init(out, 4, 0, MPI_INT, right, tag, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
-        MPI_Precv_init(in, none ? 0 : 3, 0, MPI_INT, left, tag, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+        MPI_Psend_init(none ? NULL : out, 4, 0, MPI_INT, right, tag, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+        MPI_Precv_init(none ? NULL : in, none ? 0 : 3, 0, MPI_INT, left, tag, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
         for (int round = 0; round < 3; round++) {
             int flag, count;
             MPI_Status status;

@@ -134,12 +134,15 @@ MPL_STATIC_INLINE_PREFIX bool moves_unknown(MPIDI_COMPOSITE_team_t * team, MPIDI
     return !chosen && goes(team, collective, pm_way_of_unknown(&team->ways[operations[collective]]));
 }
 
-/* A program's operation may take long, and each of many ranks would call it for all of the others; in a tree of messages they share that. */
 MPL_STATIC_INLINE_PREFIX bool reduces(MPIDI_COMPOSITE_team_t * team, MPIDI_COMPOSITE_collective_t collective, bool chosen, MPI_Aint count,
                                       MPI_Datatype datatype, MPI_Op op)
 {
-    return MPIDI_COMPOSITE_is_without_gaps(datatype) && (HANDLE_IS_BUILTIN(op) || team->ranks <= PM_TEAM_USERS_OPERATION_RANKS) &&
-        moves(team, collective, chosen, bytes_of(count, datatype));
+    MPI_Aint size, extent;
+
+    MPIR_Datatype_get_size_macro(datatype, size);
+    MPIR_Datatype_get_extent_macro(datatype, extent);
+    return HANDLE_IS_BUILTIN(datatype) && HANDLE_IS_BUILTIN(op) && size == extent &&
+        moves(team, collective, chosen, (size_t) (size * count));
 }
 
 bool MPIDI_COMPOSITE_by_leaders(MPIDI_COMPOSITE_collective_t collective, size_t bytes)

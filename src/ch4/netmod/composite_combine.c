@@ -3,9 +3,7 @@
 #include "mpidimpl.h"
 #include "composite_impl.h"
 #include "composite_combine.h"
-#include "base/tuning.h"
 #include "coll/combine/combine.h"
-#include "coll/team/team.h"
 
 unsigned char MPIDI_COMPOSITE_elements[256], MPIDI_COMPOSITE_operations[256];
 static MPIR_op_function *of_mpich[PM_OPERATIONS];
@@ -75,10 +73,6 @@ static void know_elements(void)
 
 /* ---- reducing ---- */
 
-/* A page has a slice for each rank of the largest team. */
-enum { MAX_ELEMENT = 64 };
-_Static_assert(MAX_ELEMENT * (PM_TEAM_RANKS_LIMIT + 1) <= PM_TEAM_PAGE, "each slice has an element");
-
 /* NULL: MPICH does it. Bytes have no sum, but bits. */
 static pm_combination *combination_of(MPI_Datatype type, pm_operation operation)
 {
@@ -87,21 +81,6 @@ static pm_combination *combination_of(MPI_Datatype type, pm_operation operation)
     if (type == MPI_BYTE && operation >= PM_BAND && operation <= PM_BXOR)
         return pm_combination_of(PM_UINT8, operation);
     return pm_combination_of((pm_element) MPIDI_COMPOSITE_elements[type & 0xff], operation);
-}
-
-bool MPIDI_COMPOSITE_is_without_gaps(MPI_Datatype type)
-{
-    MPIR_Datatype *made;
-    MPI_Aint size, extent;
-
-    MPIR_Datatype_get_size_macro(type, size);
-    MPIR_Datatype_get_extent_macro(type, extent);
-    if (size != extent || size <= 0 || size > MAX_ELEMENT)
-        return false;
-    if (HANDLE_IS_BUILTIN(type))
-        return true;
-    MPIR_Datatype_get_ptr(type, made);
-    return made->is_contig && made->true_lb == 0 && made->lb == 0;
 }
 
 int MPIDI_COMPOSITE_combine(const void *left, const void *right, void *out, MPI_Aint count, MPI_Datatype type, MPI_Op op)

@@ -3,8 +3,6 @@
 #ifndef COMPOSITE_COMBINE_H_INCLUDED
 #define COMPOSITE_COMBINE_H_INCLUDED
 
-#include <stdbool.h>
-
 #include "coll/element.h"
 
 /* By the lowest byte of the handle of a predefined datatype or operation: a pm_element, and a pm_operation. */
@@ -13,9 +11,6 @@ extern unsigned char MPIDI_COMPOSITE_elements[256], MPIDI_COMPOSITE_operations[2
 /* Once, before anything is reduced; and back. */
 void MPIDI_COMPOSITE_combine_init(void);
 void MPIDI_COMPOSITE_combine_finalize(void);
-
-/* Elements of it lie side by side, with nothing between them or within, and several fit in any piece that a collective goes in. */
-bool MPIDI_COMPOSITE_is_without_gaps(MPI_Datatype type);
 
 /* out = left op right, of a datatype without gaps. `out` may be `right`; otherwise it overlaps neither. */
 int MPIDI_COMPOSITE_combine(const void *left, const void *right, void *out, MPI_Aint count, MPI_Datatype type, MPI_Op op);

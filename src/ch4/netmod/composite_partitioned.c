@@ -36,7 +36,8 @@ typedef struct MPIDI_COMPOSITE_partitions {
     char *data;                 /* in one piece: that of the user, or where a receive gathers it; NULL: of a send that is not */
     bool gathers;
     bool started;               /* and has not come to its end */
-    bool freed;                 /* by its user: it only takes its turn in the queue */
+    bool sends;
+    bool freed;                 /* by its user: it only takes its turn in the queue, or has something on its way */
 
     /* Of a send. */
     bool open;                  /* its receiver has started a round, of which something has yet to leave */
@@ -62,7 +63,7 @@ static int tag_init, tag_open, tag_refused, tag_pulled, tag_data, tag_pull;
 
 static bool is_send(const partitions_t * part)
 {
-    return part->request->kind == MPIR_REQUEST_KIND__PART_SEND;
+    return part->sends;
 }
 
 /* ---- rounds end ---- */
@@ -508,7 +509,10 @@ static bool refused_arrived(const pm_envelope * envelope)
 static void gone(partitions_t * part)
 {
     part->in_flight--;
-    end_if_sent(part);
+    if (likely(!part->freed))
+        end_if_sent(part);
+    else if (part->in_flight == 0)
+        destroy(part);
 }
 
 static bool pulled_arrived(const pm_envelope * envelope)
@@ -522,7 +526,7 @@ static bool pulled_arrived(const pm_envelope * envelope)
     if (part == NULL || part->in_flight == 0 || part->data == NULL || header.unused != 0 ||
         !MPIDI_COMPOSITE_may_be_part(header.offset, header.size, part->total))
         return false;
-    if (!header.pulled) {
+    if (!header.pulled && !part->freed) {
         const MPIDI_COMPOSITE_part_data_t data = { part->its_number, header.offset };
         sent = pm_send(part->peer, tag_data, &data, sizeof data, part->data + header.offset, header.size, part);
     }
@@ -578,20 +582,24 @@ void MPIDI_COMPOSITE_partitions_register(void)
 /* Where the data is, or goes to. */
 static bool lay_out(partitions_t * part, MPI_Aint count, MPI_Datatype datatype, bool receives_it)
 {
+    static char nothing;
     int contiguous;
     MPI_Aint true_lb, extent, element;
     MPIR_Datatype *type ATTRIBUTE((unused));
 
-    if (count == 0 || part->request->u.part.partitions <= 0) {
-        part->data = part->buffer;
+    /* Of nothing: what there is no buffer of is in one piece, too. */
+    part->data = &nothing;
+    if (count == 0 || part->request->u.part.partitions <= 0)
         return true;
-    }
     MPIDI_Datatype_get_info(count * part->count, datatype, contiguous, part->total, type, true_lb);
     MPIR_Datatype_get_extent_macro(datatype, extent);
     MPIR_Datatype_get_size_macro(datatype, element);
     part->each = element * count;
     part->stride = extent * count;
-    if (contiguous || part->total == 0) {
+    if (part->total == 0)
+        return true;
+    part->data = NULL;
+    if (contiguous) {
         part->data = (char *) MPIR_get_contig_ptr(part->buffer, true_lb);
     } else if (receives_it) {
         part->data = MPL_malloc(part->total, MPL_MEM_BUFFER);
@@ -615,6 +623,7 @@ static int create(MPIR_Request_kind_t kind, void *buf, int partitions, MPI_Aint 
     MPIR_ERR_CHKANDJUMP(it == NULL, mpi_errno, MPIX_ERR_NOREQ, "**nomemreq");
     it->u.part.partitions = partitions;
     part->request = it;
+    part->sends = !receives_it;
     part->count = most;
     part->buffer = buf;
     if (receives_it)
@@ -713,7 +722,8 @@ void MPIDI_COMPOSITE_partitions_free(MPIR_Request * request)
 
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     part->freed = true;
-    if (part->entry.number == 0)
+    /* A round that failed may have left something on its way. */
+    if (part->entry.number == 0 && part->in_flight == 0)
         destroy(part);
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
 }
@@ -787,7 +797,7 @@ int MPIDI_COMPOSITE_partitions_ready(MPIR_Request * request, int n, const int pa
         for (int i = 0; i < done - 1; i++)
             part->states[partitions ? partitions[i] : first + i] = WAITS;
     else if (part->open && part->started)
-        mpi_errno = send_ready(part, low, high);
+        end_if_failed(part, mpi_errno = send_ready(part, low, high));
     MPID_THREAD_CS_EXIT(VCI, MPIDI_VCI(0).lock);
     MPIR_ERR_CHKANDJUMP1(again >= 0, mpi_errno, MPI_ERR_ARG, "**partition_ready", "**partition_ready %d", again);
 
