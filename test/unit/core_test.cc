@@ -756,6 +756,7 @@ TEST_F(Core, ThreadsWaitWithoutTheLock)
     setup.wait = "sleep";
     setup.ranks_on_host = 10'000;
     open(setup);
+    pm_allow_threads(core);
     ASSERT_TRUE(pm_crowded(core));  // also: the plan is made while there is one thread, as in MPI_Init
     const std::uint32_t messages = 4'000 / pm::test::slowdown;
     const auto long_payload = pattern(6, 400'000);  // is queued
